@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 import foveal
-from foveal.agent import Runs
+from foveal.agent import Runs, tool
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.run_log import read_run
+from foveal.values.errors import BadInput
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -88,3 +89,110 @@ def test_todos_count_on_their_branch_alone(store, is_left):
     assert read_run(store, "s").todos_open == (0 if is_left else 1)
     asyncio.run(talk(store, (agent, "Hi.")))
     assert len(model.requests) == (4 if is_left else 5)
+
+
+@pytest.fixture
+def looks():
+    """A tool that counts how often it has run, and must not run twice for one call."""
+
+    @tool(retry="never")
+    def look() -> str:
+        """Look."""
+        seen.append("once")
+        return f"seen {len(seen)}"
+
+    seen: list[str] = []
+    return look, seen
+
+
+def entry_with(store, word: str) -> str:
+    """Return the id of the first entry that holds a word."""
+    return next(row.id for row in store.rows("s") if word.encode() in row.payload)
+
+
+async def begun(store, agent, text: str = "Look."):
+    runs = Runs(store, [agent])
+    return await runs.wait(await runs.start(agent, text, session="s"), 10)
+
+
+async def resumed(store, agent):
+    runs = Runs(store, [agent])
+    return await runs.wait(await runs.resume("s"), 10)
+
+
+FAULT = ValueError("refused")
+
+
+def test_a_failed_run_asks_again_where_its_answer_was_left(store, looks):
+    """The answer of a branch that was left is none on this one: it is asked for before the final one is."""
+    model = FakeModel(calls("look"), says("Wrong."), FAULT, says("Right."), says("Final."))
+    agent = agent_with(model, looks[0], finalize="In one word.")
+    assert asyncio.run(begun(store, agent)).status == "failed"
+    rewind(store, entry_with(store, "seen 1"))
+    assert asyncio.run(resumed(store, agent)).text == "Final."
+    assert "Right." in str(model.requests[-1])
+    assert "Wrong." not in str(model.requests[-1])
+
+
+def test_a_call_that_is_open_again_has_run_all_the_same(store, looks):
+    """A tool that must not run twice does not, although the conversation went back to its call."""
+    model = FakeModel(calls("look"), FAULT, says("It is unknown."))
+    agent = agent_with(model, looks[0])
+    assert asyncio.run(begun(store, agent)).status == "failed"
+    rewind(store, entry_with(store, '"look"'))
+    assert asyncio.run(resumed(store, agent)).text == "It is unknown."
+    assert looks[1] == ["once"]
+    assert "interrupted" in str(model.requests[-1])
+
+
+@pytest.mark.parametrize("length", [1, 150], ids=["short", "long"])
+def test_a_run_whose_beginning_was_left_cannot_go_on(store, length):
+    """Its words are on another branch; back there, it goes on. However long the log is."""
+    model = FakeModel(FAULT, says("Done."))
+    agent = agent_with(model)
+    with foveal.Session(store, "s", model="gpt-5") as session:
+        before = [session.append(foveal.user(f"Word {n}.")).id for n in range(length)][-1]
+    asyncio.run(begun(store, agent, "Do it."))
+    left = list(store.rows("s"))[-1].id
+    rewind(store, before)
+    with pytest.raises(BadInput, match="went back to before this run began"):
+        asyncio.run(resumed(store, agent))
+    rewind(store, left)
+    assert asyncio.run(resumed(store, agent)).text == "Done."
+    assert "Do it." in str(model.requests[-1])
+
+
+def test_a_worker_ends_a_run_whose_beginning_was_left(store):
+    """Nobody asked for a prompt without the words of the run."""
+    model = FakeModel(says("One."), [asyncio.Event()])
+    agent = agent_with(model)
+    asyncio.run(begun(store, agent, "First."))
+    end = list(store.rows("s"))[-1].id
+
+    async def left_under_way() -> None:
+        runs = Runs(store, [agent])
+        await runs.start(agent, "Second.", session="s")
+        await runs.leave()
+
+    async def recovered():
+        runs = Runs(store, [agent])
+        assert await runs.recover() == ["s#2"]
+        return await runs.wait("s#2", 10)
+
+    asyncio.run(left_under_way())
+    rewind(store, end)
+    outcome = asyncio.run(recovered())
+    assert (outcome.status, outcome.text) == ("failed", "")
+    assert "went back" in outcome.reason
+
+
+def test_the_answer_of_a_run_stays_its_answer(store):
+    """Also after the conversation went back to before it."""
+    model = FakeModel(says("One."), says("Two."))
+    agent = agent_with(model)
+    asyncio.run(begun(store, agent, "First."))
+    end = list(store.rows("s"))[-1].id
+    asyncio.run(begun(store, agent, "Second."))
+    rewind(store, end)
+    runs = Runs(store, [agent])
+    assert [runs.outcome(f"s#{n}").text for n in (1, 2)] == ["One.", "Two."]

@@ -43,7 +43,7 @@ def poll() -> str:
 
 
 TOOLS = {one.name: one for one in (look, pay, poll)}
-RUNNING = RunState("s", run=1, agent="a", status="running", newest="user")
+RUNNING = RunState("s", run=1, run_on_branch=1, agent="a", status="running", newest="user")
 CALL = foveal.ToolCall("c1", "look", '{"path": "x"}')
 KEY = "s/e1.0"
 CALLED = msgspec.structs.replace(RUNNING, newest="answer", open=(("c1", KEY),), steps=1, all_steps=1, calls=1)

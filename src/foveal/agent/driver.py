@@ -16,7 +16,7 @@ from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
 from foveal.agent.model_step import ModelSteps
-from foveal.agent.next_step import Ask, Done, HandOver, Hear, Run, Wait, next_step
+from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
 from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_log import done_in, newest_status
@@ -172,6 +172,8 @@ class RunDriver:
             if state.status is None or state.status in ("completed", "cancelled"):
                 named = state.id if state.run else self.session
                 raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
+            if state.run_on_branch != state.run:
+                raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
             if is_wished:
                 await self.journal.do(lambda session: self._take_letters(session, stops=False))
         return state.id

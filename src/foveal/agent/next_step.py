@@ -138,6 +138,8 @@ class Done(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+LEFT_BRANCH = "the conversation went back to before this run began. Go back to its branch, or begin another run"
+
 DECISIONS = ("allow", "deny", "edit", "always")
 
 NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
@@ -158,6 +160,8 @@ def next_step(
     """
     if state.status in ENDED:
         return Done(state.status, state.answer, state.reason)
+    if state.run_on_branch != state.run:
+        return Done("failed", "", LEFT_BRANCH)
     if state.steering and not calls:
         return Hear(steering=min(len(state.steering), limits.queued_at_once))
     if state.handing and not calls:

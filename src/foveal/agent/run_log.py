@@ -1,5 +1,6 @@
 """The log of a session read as a run: its state and its kept events, from the beginning or from where one was."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -15,6 +16,8 @@ from foveal.values.errors import NotFound
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
 """Beginnings of marks of the session's own that tell nothing of a run, and are large."""
 _NOTE = (b'={"is":"note"', b'~{"is":"note"')
+_LANDMARK_ENTRIES = 64
+"""Entries between two states that are kept: as many as are read again for a rewind, at most."""
 
 
 class RunLog:
@@ -25,8 +28,10 @@ class RunLog:
         self.state = RunState(session)
         self.place = 0
         """Position up to which the log was read."""
-        self._changes = [self.state]
-        """The states at which something changed that belongs to the branch, in their order."""
+        self._landmarks = [self.state]
+        """States from which those between them are read again: behind each rewind, and at some of the other entries."""
+        self._begun: set[str] = set()
+        """Keys of the calls whose tool has begun to run, on any branch."""
 
     def pull(self) -> list[RunEvent]:
         """Read the entries that are new, and return their events."""
@@ -49,20 +54,28 @@ class RunLog:
         return told
 
     def _taken(self, entry: Entry) -> list[RunEvent]:
+        before = self.state
         if isinstance(entry.body, Rewind):
-            self.state = rewound(self.state, self.place, self._state_at(entry.parent))
+            self.state = rewound(before, self.place, self._state_at(entry.parent), self._begun)
+            self._landmarks.append(self.state)
         else:
-            self.state = after(self.state, self.place, entry)
-        newest = self._changes[-1]
-        if self.state.told != newest.told or self.state.todos != newest.todos:
-            self._changes.append(self.state)
+            self.state = after(before, self.place, entry)
+            if self.place - self._landmarks[-1].seq >= _LANDMARK_ENTRIES:
+                self._landmarks.append(self.state)
+        if isinstance(entry.body, Note) and self.state.started is not before.started:
+            self._begun -= before.started
+            self._begun |= self.state.started
         return events_of(self.state, self.place, entry)
 
     def _state_at(self, entry: str | None) -> RunState:
-        """Return the state at an entry, as far as it belongs to the branch."""
-        found = self._store.find(self.session, entry) if entry and len(self._changes) > 1 else []
+        """Return the state that the run had at an entry."""
+        found = self._store.find(self.session, entry) if entry else []
         at = found[0].seq if found else 0
-        return next(state for state in reversed(self._changes) if state.seq <= at)
+        state = self._landmarks[bisect_right(self._landmarks, at, key=lambda one: one.seq) - 1]
+        for row in self._store.rows(self.session, after=state.seq, upto=at):
+            if not row.payload.startswith(_UNREAD):
+                state = after(state, row.seq, log.to_entry(row, self.session))
+        return state
 
     def _new_rows(self) -> Iterator[Row]:
         try:

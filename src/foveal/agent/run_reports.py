@@ -17,7 +17,7 @@ from foveal.agent.run_events import (
     UsageCounted,
 )
 from foveal.agent.run_log import RunLog, newest_status
-from foveal.agent.run_marks import RunStatus, run_name, split_run
+from foveal.agent.run_marks import ENDED, RunStatus, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
@@ -132,8 +132,9 @@ def is_past(log: RunLog, events: Sequence[RunEvent]) -> bool:
 
 
 def run_outcome(log: RunLog, events: Sequence[RunEvent]) -> RunOutcome:
-    """Return the outcome of a run, or the point that it has come to: the newest one of its session, or one from its events."""
-    if not is_past(log, events):
+    """Return the outcome of a run, or the point that it has come to. Of one that has ended, its events tell: the conversation may
+    have gone on, or back, since."""
+    if not is_past(log, events) and log.state.status not in ENDED:
         return RunOutcome.of(log.state)
     ended = next((one for one in reversed(events) if isinstance(one, RunEnded)), None)
     scope = events[-1].scope

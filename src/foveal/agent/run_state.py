@@ -4,7 +4,7 @@
 behind, and one that somebody only looks at.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
@@ -63,6 +63,29 @@ _OF_SESSION = frozenset(
 )
 """Fields that the next run of a session goes on with."""
 
+_OF_BRANCH = (
+    "run_on_branch",
+    "newest",
+    "answer",
+    "open",
+    "tools",
+    "repeated",
+    "last_call",
+    "malformed",
+    "said",
+    "caching",
+    "started",
+    "asked",
+    "answers",
+    "answered",
+    "nudge",
+    "nudges",
+    "todos",
+    "told",
+    "handing",
+)
+"""Fields that tell of the conversation: they go back with it. All others are counted for the run, or for the session."""
+
 
 class RunUsage(msgspec.Struct, frozen=True):
     """The model calls of a run, added up."""
@@ -105,6 +128,9 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Position of the newest entry in the log."""
     run: int = 0
     """Number of the newest run; 0 before the first."""
+    run_on_branch: int = 0
+    """Number of the newest run that began on this branch of the conversation. Another one than `run` if the user went back to
+    before that began."""
     agent: str = ""
     parent: str = ""
     status: RunStatus | None = None
@@ -209,10 +235,15 @@ def after(state: RunState, seq: int, entry: Entry) -> RunState:
     return msgspec.structs.replace(state, seq=seq, **changed)
 
 
-def rewound(state: RunState, seq: int, earlier: RunState) -> RunState:
-    """Return the state after the session went back to an entry at which `earlier` was its state. Runs go on as the log tells
-    them; only the conversation is another one."""
-    return msgspec.structs.replace(state, seq=seq, todos=earlier.todos, told=earlier.told)
+def rewound(state: RunState, seq: int, earlier: RunState, begun: Collection[str]) -> RunState:
+    """Return the state after the session went back to an entry at which `earlier` was its state. The conversation is that of
+    the entry; steps, costs and wishes are still counted.
+
+    `begun` has the keys of all calls whose tool has begun to run: a call that is open again has begun all the same.
+    """
+    changed = {name: getattr(earlier, name) for name in _OF_BRANCH}
+    changed["started"] = earlier.started.union(key for _, key in earlier.open if key in begun)
+    return msgspec.structs.replace(state, seq=seq, **changed)
 
 
 def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
@@ -300,6 +331,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             reset = {name: getattr(fresh, name) for name in RunState.__struct_fields__ if name not in _OF_SESSION}
             own = {
                 "run": began.run,
+                "run_on_branch": began.run,
                 "agent": began.agent,
                 "parent": began.parent,
                 "model": began.model,
