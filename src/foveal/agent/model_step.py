@@ -38,13 +38,17 @@ class ModelSteps:
 
     def prepare(self, session: Session, step: Ask) -> Prompt:
         """Return the prompt of a step, with the words that go before it in the log. For work that is done with the session."""
-        said, nudged = _said(step, self._agent), [ModelNudged(step.nudge)] if step.nudge else []
+        said, journal = _said(step, self._agent), self._journal
+        nudged = [ModelNudged(step.nudge)] if step.nudge else []
+        is_said = bool(nudged) and (journal.state.nudge, journal.state.newest) == (step.nudge, "user")
         if self._agent.policy.remind:
             for name, text in said:
                 session.context.remind(text, name)
-            self._journal.keep(session, *nudged)
-        else:  # in the user's place
-            self._journal.keep(session, *nudged, *(user(f"[{text}]") for _, text in said))
+            journal.keep(session, *nudged)
+        elif not (
+            nudged and step.nudge == journal.state.nudge and journal.state.newest == "user"
+        ):  # else they are the last words
+            journal.keep(session, *nudged, *(user(f"[{text}]") for _, text in said))  # in the user's place
         return session.prompt(self._definitions, next_call=_facts(step))
 
     async def ask(self, step: Ask, prompt: Prompt) -> None:
