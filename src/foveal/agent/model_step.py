@@ -45,10 +45,8 @@ class ModelSteps:
             for name, text in said:
                 session.context.remind(text, name)
             journal.keep(session, *nudged)
-        elif not (
-            nudged and step.nudge == journal.state.nudge and journal.state.newest == "user"
-        ):  # else they are the last words
-            journal.keep(session, *nudged, *(user(f"[{text}]") for _, text in said))  # in the user's place
+        elif not is_said:  # in the user's place, before a call that was given up
+            journal.keep(session, *nudged, *(user(f"[{text}]") for _, text in said))
         return session.prompt(self._definitions, next_call=_facts(step))
 
     async def ask(self, step: Ask, prompt: Prompt) -> None:
