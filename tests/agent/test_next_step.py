@@ -9,7 +9,9 @@ import foveal
 from foveal.agent import ApprovalRule, Limits, UserAnswer, UserQuestion, tool
 from foveal.agent.next_step import Ask, Done, Hear, ReadyCall, Run, Wait, next_step
 from foveal.agent.run_marks import (
+    AgentTook,
     CallStarted,
+    MessageQueued,
     ModelNudged,
     RunBegan,
     StatusSet,
@@ -46,11 +48,11 @@ TOOLS = {one.name: one for one in (look, pay, poll)}
 RUNNING = RunState("s", run=1, run_on_branch=1, agent="a", status="running", newest="user")
 CALL = foveal.ToolCall("c1", "look", '{"path": "x"}')
 KEY = "s/e1.0"
-CALLED = msgspec.structs.replace(RUNNING, newest="answer", open=(("c1", KEY),), steps=1, all_steps=1, calls=1)
+CALLED = msgspec.structs.replace(RUNNING, newest="answer", open=(("c1", KEY),), all_steps=1, calls=1)
 
 
-def step(state, *calls, limits=None, rules=()) -> Any:
-    return next_step(state, calls, TOOLS, limits=limits or Limits(), rules=rules)
+def step(state, *calls, limits=None, rules=(), finalizes=False) -> Any:
+    return next_step(state, calls, TOOLS, limits=limits or Limits(), rules=rules, finalizes=finalizes)
 
 
 def having(state, **changed):
@@ -99,32 +101,60 @@ def test_a_tool_that_must_not_run_twice_is_not():
 
 def test_the_last_step_must_be_an_answer():
     """With one step left no call is allowed; without any, the run has failed."""
-    assert step(having(RUNNING, steps=79, all_steps=79)) == Ask(1, is_last=True)
-    assert refusal(step(having(CALLED, steps=80), CALL)) == (NO_STEPS, "error")
-    assert step(having(RUNNING, newest="tool", steps=80, all_steps=80)) == Done(
-        "failed", "", "no answer within 80 steps"
-    )
+    assert step(having(RUNNING, all_steps=79)) == Ask(1, is_last=True)
+    assert refusal(step(having(CALLED, all_steps=80), CALL)) == (NO_STEPS, "error")
+    assert step(having(RUNNING, newest="tool", all_steps=80)) == Done("failed", "", "no answer within 80 steps")
 
 
 def test_checkpoints_give_steps_back_but_not_for_ever():
     """At most `max_steps` times one more than `max_checkpoints` replies."""
     limits = Limits(max_steps=10, max_checkpoints=2)
-    assert step(having(RUNNING, steps=3, all_steps=13, checkpoints=1), limits=limits) == Ask(7)
-    assert step(having(RUNNING, steps=0, all_steps=29, checkpoints=5), limits=limits) == Ask(1, is_last=True)
-    assert isinstance(step(having(RUNNING, steps=0, all_steps=30, checkpoints=5), limits=limits), Done)
+    assert step(having(RUNNING, all_steps=13, renewed_at=(0, 10)), limits=limits) == Ask(7)
+    assert step(having(RUNNING, all_steps=29, renewed_at=(0, 10, 20, 25, 28, 29)), limits=limits) == Ask(
+        1, is_last=True
+    )
+    assert isinstance(step(having(RUNNING, all_steps=30, renewed_at=(0, 10, 20, 25, 28, 30)), limits=limits), Done)
 
 
 def test_the_same_call_again_and_again_is_refused():
     """After five times; a tool that polls may go on; after ten, the model must answer."""
-    circling = having(CALLED, repeated=6)
+    circling = having(CALLED, repeated={"c1": 6})
     assert "6 times in a row" in refusal(step(circling, CALL))[0]
     assert step(circling, foveal.ToolCall("c1", "poll", "{}")).refused == ()
-    assert step(having(RUNNING, newest="tool", repeated=10)).is_last
+    assert step(having(RUNNING, newest="tool", repeated={"c1": 10})).is_last
 
 
 def test_too_many_calls_end_in_an_answer():
     """The bound of a run's calls leaves one more reply."""
     assert step(having(RUNNING, newest="tool", calls=300)).is_last
+
+
+def test_calls_beyond_the_bound_are_refused():
+    """Also those of one reply."""
+    made = [foveal.ToolCall(f"c{n}", "look", f'{{"path": "{n}"}}') for n in range(4)]
+    keys = tuple((call.id, f"s/e.{n}") for n, call in enumerate(made))
+    found = step(having(RUNNING, newest="answer", open=keys, calls=6), *made, limits=Limits(max_calls=4))
+    assert [one.call.id for one in found.ready] == ["c0", "c1"]
+    assert {one.text for one in found.refused} == {
+        "[not run: 4 calls are the limit of a run. Answer with the results that you have.]"
+    }
+
+
+@pytest.mark.parametrize("name", ["look", "gone"])
+def test_a_call_that_has_begun_is_never_told_as_not_run(name):
+    """Although the user has said something since, or its tool is no longer there: the model would repeat its effect."""
+    begun = having(CALLED, started=frozenset({KEY}), steering=(MessageQueued("Wait.", is_steering=True),))
+    call = foveal.ToolCall("c1", name, "{}")
+    assert refusal(step(begun, call)) == (INTERRUPTED, "interrupted")
+
+
+def test_no_tool_runs_for_the_final_answer():
+    """A model that calls one all the same is asked once more; then its last words are the answer."""
+    asked = having(CALLED, nudges={"final": 1}, answer="Draft.")
+    assert refusal(step(asked, CALL, finalizes=True)) == (NO_STEPS, "error")
+    heard = having(asked, newest="tool")
+    assert step(heard, finalizes=True) == Ask(79, is_last=True, nudge="final")
+    assert step(having(heard, nudges={"final": 2}), finalizes=True) == Done("completed", "Draft.")
 
 
 def test_calls_that_nobody_can_take_end_the_run():
@@ -270,8 +300,32 @@ def test_repetition_is_counted_by_value():
     """The same arguments in another order are the same call; a message of the user ends the count."""
     ways = ['{"a": 1, "b": 2}', '{"b":2,"a":1}']
     replies = [foveal.assistant("", foveal.ToolCall(f"c{i}", "look", ways[i % 2])) for i in range(4)]
-    assert states(*BEGAN, *replies).repeated == 4
-    assert states(*BEGAN, *replies, foveal.user("Stop.")).repeated == 0
+    assert states(*BEGAN, *replies).repeated == {"c3": 4}
+    assert states(*BEGAN, *replies, foveal.user("Stop.")).repeated == {}
+
+
+def test_repetition_is_counted_for_each_call_of_a_reply():
+    """Calls beside each other do not hide one another, and one that was made once is not refused for the others."""
+    pair = [foveal.ToolCall(name, "look", f'{{"path": "{name}"}}') for name in ("a", "b")]
+    again = [foveal.ToolCall(f"a{n}", "look", '{"path": "a"}') for n in range(3)]
+    state = states(
+        *BEGAN, foveal.assistant("", *pair), foveal.assistant("", *pair), foveal.assistant("", pair[1], *again)
+    )
+    assert state.repeated == {"b": 3, "a0": 3, "a1": 4, "a2": 5}
+
+
+def test_an_agent_that_takes_over_has_its_own_bounds():
+    """Steps and calls of the agent before it are not its own."""
+    said = foveal.assistant("", CALL)
+    state = states(*BEGAN, *[said] * 7, foveal.result("c1", "seen"), *marks(AgentTook("expert")))
+    assert (state.all_steps, state.renewed_at, state.calls) == (7, (7,), 0)
+    assert step(state, limits=Limits(max_steps=5)) == Ask(5)
+
+
+def test_the_words_of_a_run_are_not_those_of_the_run_before():
+    """A run that fails before its first reply has said nothing."""
+    before = [*BEGAN, foveal.assistant("Paris."), *marks(StatusSet("completed", 1, "a"))]
+    assert states(*before, *marks(RunBegan(2, "a")), foveal.user("More.")).answer == ""
 
 
 def test_an_answer_closes_its_question_alone():

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from foveal.agent import Runs, driver
+from foveal.agent import Runs, driver, tool
 from foveal.agent.inbox import FollowUp, StopRequest, post
 from foveal.agent.run_log import read_run
 from foveal.testing.commit_faults import CommitFaults
 
-from .conftest import FakeModel, agent_with, says
+from .conftest import FakeModel, agent_with, calls, says
 
 
 @pytest.fixture(autouse=True)
@@ -95,3 +95,42 @@ def test_a_wish_is_read_and_granted_with_one_commit(store, status):
     (heard,) = [one for one in commits if b"heard" in one]
     assert f'\\"status\\":\\"{status}\\"'.encode() in heard
     assert [one.text for one in read_run(store, "s").following] == ["And then?"]
+
+
+@pytest.mark.parametrize("way", ["run", "stream"])
+def test_a_caller_that_is_cancelled_again_and_again_leaves_the_run_paused(store, way):
+    """Frameworks cancel at each await; no further tool runs behind the back of the caller."""
+    ran: list[int] = []
+
+    @tool
+    async def work(n: int) -> str:
+        """Work."""
+        ran.append(n)
+        begun.set()
+        await asyncio.sleep(0)
+        return "done"
+
+    model = FakeModel(by=lambda request: calls("work", n=len(request["messages"])))
+    agent = agent_with(model, work)
+    begun = asyncio.Event()
+
+    async def answered() -> None:
+        if way == "run":
+            await agent.run("Go.", session="s", store=store)
+        else:
+            async for _ in agent.stream("Go.", session="s", store=store):
+                pass
+
+    async def talk() -> int:
+        task = asyncio.create_task(answered())
+        await begun.wait()
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+        runs = Runs(store, [agent])
+        while (found := runs.state("s")).status != "paused":
+            await asyncio.sleep(0.01)
+        return found.all_steps
+
+    steps = asyncio.run(asyncio.wait_for(talk(), 30))
+    assert len(ran) <= steps <= 3

@@ -140,6 +140,9 @@ class Done(msgspec.Struct, frozen=True):
 
 LEFT_BRANCH = "the conversation went back to before this run began. Go back to its branch, or begin another run"
 
+_FINAL_STEPS = 2
+"""Times that the final answer is asked for of a model that calls tools instead."""
+
 DECISIONS = ("allow", "deny", "edit", "always")
 
 NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
@@ -167,7 +170,8 @@ def next_step(
     if state.handing and not calls:
         return HandOver(state.handing)
     if calls:
-        return _Decisions(state, tools, limits, tuple(rules)).step(calls)
+        is_final = finalizes and bool(state.nudges.get("final"))
+        return _Decisions(state, tools, limits, tuple(rules), is_final).step(calls)
     if state.malformed >= limits.malformed_calls:
         return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
     left = _steps_left(state, limits)
@@ -175,17 +179,21 @@ def next_step(
         return _final(left)
     if state.newest == "answer":
         return _stopped(state, limits, finalizes=finalizes)
+    if (
+        finalizes and (asked := state.nudges.get("final")) and state.newest == "tool"
+    ):  # it has called tools all the same
+        return _final(left) if asked < _FINAL_STEPS else Done("completed", state.answer)
     if left <= 0:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
-    is_last = left == 1 or state.calls >= limits.max_calls or state.repeated >= 2 * limits.same_call
+    is_circling = max(state.repeated.values(), default=0) >= 2 * limits.same_call
+    is_last = left == 1 or state.calls >= limits.max_calls or is_circling
     return Ask(left, is_last, "cut_off" if state.newest == "cut_off" else "")
 
 
 def _steps_left(state: RunState, limits: Limits) -> int:
     """Return the replies that the model has left. Only so many checkpoints give it more."""
-    renewed = max(0, state.checkpoints - limits.max_checkpoints)
-    used = state.steps if not renewed else state.all_steps - limits.max_steps * limits.max_checkpoints
-    return limits.max_steps - used
+    place = min(len(state.renewed_at) - 1, limits.max_checkpoints)
+    return limits.max_steps - (state.all_steps - state.renewed_at[place])
 
 
 def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
@@ -214,6 +222,8 @@ class _Decisions(NamedTuple):
     tools: Mapping[str, Tool]
     limits: Limits
     rules: tuple[ApprovalRule, ...]
+    is_final: bool
+    """Whether the reply was to be the final answer, for which no tool may be called."""
 
     def step(self, calls: Sequence[ToolCall]) -> Run | Wait:
         """Return the calls to run and to refuse; the questions that are open, if nothing else is left."""
@@ -226,25 +236,38 @@ class _Decisions(NamedTuple):
         return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
     def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | CachedCall | UserQuestion:
-        """Return whether a call is run, refused, or waits for the user."""
+        """Return whether a call is run, refused, or waits for the user. One whose tool has begun is not told to be not run."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
+        reason = self._hindrance(call, key)
+        if key in state.started and (reason or tool is None or tool.retry == "never"):
+            return RefusedCall(call, INTERRUPTED, "interrupted")
+        if reason:
+            return RefusedCall(call, reason)
         if tool is None:
             return RefusedCall(call, f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}")
-        if state.steering:
-            return RefusedCall(call, SKIPPED)
-        if _steps_left(state, limits) <= 0:
-            return RefusedCall(call, NO_STEPS)
         if key in state.asked:
             return state.asked[key]
-        if key in state.started and tool.retry == "never":
-            return RefusedCall(call, INTERRUPTED, "interrupted")
-        if state.repeated > limits.same_call and not tool.may_repeat:
-            times = f"{state.repeated} times in a row with the same arguments"
+        times = state.repeated.get(call.id, 1)
+        if times > limits.same_call and not tool.may_repeat:
+            circling = f"{times} times in a row with the same arguments"
             return RefusedCall(
-                call, f"[not run: {call.name} was called {times}. Do something else, or give the answer.]"
+                call, f"[not run: {call.name} was called {circling}. Do something else, or give the answer.]"
             )
         decided = self._approved(call, key, tool)
         return self._known(call, tool) or decided if isinstance(decided, ReadyCall) else decided
+
+    def _hindrance(self, call: ToolCall, key: str) -> str:
+        """Return the reason for which no call may be run now, or not so many; empty if this one may."""
+        state, limits = self.state, self.limits
+        if state.steering:
+            return SKIPPED
+        if self.is_final or _steps_left(state, limits) <= 0:
+            return NO_STEPS
+        before = state.calls - len(state.open)
+        place = next((n for n, (_, known) in enumerate(state.open, before + 1) if known == key), 0)
+        if place > limits.max_calls:
+            return f"[not run: {limits.max_calls} calls are the limit of a run. Answer with the results that you have.]"
+        return ""
 
     def _known(self, call: ToolCall, tool: Tool) -> CachedCall | None:
         """Return the call with the result of an earlier one, if the tool keeps results for as long as that."""

@@ -51,7 +51,6 @@ _OF_SESSION = frozenset(
         "turn",
         "always",
         "newest",
-        "answer",
         "open",
         "tools",
         "todos",
@@ -70,7 +69,6 @@ _OF_BRANCH = (
     "open",
     "tools",
     "repeated",
-    "last_call",
     "malformed",
     "said",
     "caching",
@@ -140,12 +138,12 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages of the inbox that were taken. They are counted for the session, not for the run."""
     turn: int = 0
     """Messages of the user in this session."""
-    steps: int = 0
-    """Replies of the model in this run, since the last checkpoint."""
     all_steps: int = 0
-    checkpoints: int = 0
+    """Replies of the model in this run."""
+    renewed_at: tuple[int, ...] = (0,)
+    """Steps at which the model had all steps of its limit before it: when its agent began, and at each checkpoint since."""
     calls: int = 0
-    """Tool calls in this run."""
+    """Tool calls in this run, of the agent that goes on with it."""
     results: int = 0
     """Results of calls in this run."""
     take_ups: int = 0
@@ -154,14 +152,13 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Replies and results of the run and of those below it, when it was last taken up."""
     newest: Newest = "nothing"
     answer: str = ""
-    """Text of the newest reply."""
+    """The last words of the model in this run."""
     open: tuple[tuple[str, str], ...] = ()
     """Id and key of each call in the newest reply."""
     tools: Mapping[str, str] = {}
     """Tool of each call in the newest reply, by the key of the call."""
-    repeated: int = 0
-    """Times that the newest call was made in a row, with the same arguments."""
-    last_call: str = ""
+    repeated: Mapping[str, int] = {}
+    """Times that each call in the newest reply was made in a row with the same arguments, by the id of the call."""
     malformed: int = 0
     """Calls in a row whose arguments, or whose tool, do not exist."""
     said: Mapping[str, str] = {}
@@ -249,7 +246,7 @@ def rewound(state: RunState, seq: int, earlier: RunState, begun: Collection[str]
 def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
     match body:
         case Message(role="user"):
-            return {"newest": "user", "turn": state.turn + 1, "repeated": 0, "malformed": 0}
+            return {"newest": "user", "turn": state.turn + 1, "repeated": {}, "malformed": 0}
         case Message(role="assistant"):
             return _reply(state, body, entry_id)
         case Message(role="tool"):
@@ -272,14 +269,16 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         }
     calls = [(place, part) for place, part in enumerate(message.parts) if isinstance(part, ToolCall)]
     keys = tuple((call.id, f"{state.session}/{entry_id}.{place}") for place, call in calls)
+    said = {call.id: _hash_of(call) for _, call in calls}
     changed: dict[str, Any] = {
         "newest": "answer",
-        "answer": text,
+        "answer": text or (state.answer if calls else ""),
         "open": keys,
         "tools": {key: call.name for (_, key), (_, call) in zip(keys, calls, strict=True)},
-        "steps": state.steps + 1,
         "all_steps": state.all_steps + 1,
         "calls": state.calls + len(calls),
+        "said": said,
+        "repeated": _times_in_a_row(state, said),
         "caching": {},
         "started": frozenset[str](),
         "asked": {},
@@ -288,17 +287,29 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
     }
     if why := state.nudge:
         changed |= {"nudge": "", "nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
-    repeated, last = state.repeated, state.last_call
-    hashes = changed["said"] = dict[str, str]()
     for _, call in calls:
-        said = f"{call.name} {msgspec.json.encode(json_object(call.arguments), order='sorted').decode()}"
-        repeated, last = (repeated + 1 if said == last else 1), said
-        hashes[call.id] = sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
         if call.name == CHECKPOINT_TOOL:
-            changed |= {"steps": 0, "checkpoints": state.checkpoints + 1}
+            changed["renewed_at"] = (*state.renewed_at, state.all_steps + 1)
         if call.name == TODO_TOOL:
             changed["todos"] = tuple(todos_in(call.arguments))
-    return {**changed, "repeated": repeated, "last_call": last}
+    return changed
+
+
+def _hash_of(call: ToolCall) -> str:
+    """Return the hash of a tool and its arguments, however those are written."""
+    said = f"{call.name} {msgspec.json.encode(json_object(call.arguments), order='sorted').decode()}"
+    return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _times_in_a_row(state: RunState, said: Mapping[str, str]) -> dict[str, int]:
+    """Return the times that each call of a reply was made in a row: in this reply before it, and in the replies before."""
+    times: dict[str, int] = {}
+    for call, hashed in state.said.items():
+        times[hashed] = max(times.get(hashed, 0), state.repeated.get(call, 0))
+    found: dict[str, int] = {}
+    for call, hashed in said.items():
+        found[call] = times[hashed] = times.get(hashed, 0) + 1
+    return found
 
 
 def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
@@ -384,7 +395,8 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+            fresh = {"model": 0, "renewed_at": (state.all_steps,), "calls": 0, "repeated": {}, "malformed": 0}
+            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, **fresh}
         case _:
             return {}
 

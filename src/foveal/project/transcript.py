@@ -35,6 +35,7 @@ from foveal.project.facts import Effect
 from foveal.project.opaque_parts import OpaqueParts
 from foveal.project.projection import Projection
 from foveal.text.user_words import user_words
+from foveal.values.call_ids import provider_id
 from foveal.values.entry import (
     INSTRUCTIONS,
     Cover,
@@ -190,6 +191,8 @@ class Transcript:
             places: dict[str, list[int]] = {}
             for k, call_id in enumerate(ids):
                 places.setdefault(call_id, []).append(k)
+                if (shared := provider_id(call_id)) != call_id and shared in places:
+                    places[shared].append(k)
             by_id = {call_id: calls[found[0]] for call_id, found in places.items()} if calls else NO_CALLS
             items = tuple([item for item in atom.items if item.role == "assistant"])
             self._open = known = _Asked(items, calls, by_id, places)

@@ -15,6 +15,7 @@ from foveal.stores import rows as log
 from foveal.stores.large_results import offload
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor, redacted
+from foveal.values.call_ids import with_own_ids
 from foveal.values.entry import Body, Message, News, Opaque, Pin, PromptContext, Setup, ToolCall
 from foveal.values.errors import BadEntry, BadInput
 
@@ -65,7 +66,7 @@ def bodies(
     if plain is None:
         raise BadInput(f"a {type(item).__name__} is neither an entry nor a message or reply of a provider's SDK")
     if _is_wire_message(plain):
-        read = (_redacted(message, redact) for message in _read_message(plain, asked))
+        read = (_redacted(_with_own_ids(message), redact) for message in _read_message(plain, asked))
         return [log.checked_message(_with_host_names(offload(store, message), asked.renamed)) for message in read]
     return _read_reply(plain, asked, estimated, redact)
 
@@ -119,7 +120,7 @@ def _read_reply(
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         what = f"this is not a reply of the {asked.dialect.name} dialect ({type(error).__name__}: {error})"
         raise BadInput(f"{what}; was it made with another model's SDK?") from error
-    return reply_bodies(WireReply(message, usage), asked, estimated=estimated, redact=redact)
+    return reply_bodies(WireReply(_with_own_ids(message), usage), asked, estimated=estimated, redact=redact)
 
 
 def reply_bodies(
@@ -134,6 +135,13 @@ def reply_bodies(
     usage = msgspec.structs.replace(reply.usage, model=asked.model, estimated=estimated)
     cut = silent_overflow(usage, asked.window, asked.reports)
     return [kept, log.encoded(usage), *((log.encoded(cut),) if cut else ())]
+
+
+def _with_own_ids(message: Message) -> Message:
+    """Return the message with an id of its own for each call, so that a host can answer each."""
+    ids = [part.id for part in message.parts if isinstance(part, ToolCall)]
+    is_clear = len(ids) == len(set(ids))
+    return message if is_clear else msgspec.structs.replace(message, parts=with_own_ids(message.parts))
 
 
 def _with_host_names(message: Message, renamed: Mapping[str, str]) -> Message:

@@ -34,6 +34,7 @@ from foveal.session.rebuild import OpenedLog, build, prompt_at
 from foveal.session.session_events import SessionEvents
 from foveal.session.tool_list import OfferedTools, ToolList
 from foveal.stores.port import Store
+from foveal.text.repair import unwrapped
 from foveal.values.entry import Body, Entry, Fold, Message, Overflow, Setup, ToolCall
 from foveal.values.errors import BadInput, OverBudget
 from foveal.values.prompt import Prompt
@@ -206,7 +207,7 @@ class Session:
         journal.keep([body for one in (answers | found).values() for body in journal.bodies_of(one)])
         left = [call for call in waiting if call.id not in answers and call.id not in found]
         restore = journal.setup.guard.restore  # the model copies the marks of the guard
-        return [msgspec.structs.replace(call, arguments=restore(call.arguments)) for call in left]
+        return [msgspec.structs.replace(call, arguments=restore(unwrapped(call.arguments))) for call in left]
 
     def _answers(self, calls: Sequence[ToolCall]) -> dict[str, Message]:
         """Return the results of calls to Foveal's own tools, by the ids of the calls."""

@@ -141,6 +141,10 @@ def _unpacked(item: P) -> P:
     return msgspec.structs.replace(item, media_type=media_type.lower(), data=data, url=None)
 
 
+_INVALID = "invalid_json"
+"""Argument of a call under which a request holds arguments that are no JSON object."""
+
+
 def _repair_call(call: ToolCall) -> tuple[ToolCall, str]:
     wrong: list[str] = []
     arguments = call.arguments
@@ -158,7 +162,15 @@ def _repair_call(call: ToolCall) -> tuple[ToolCall, str]:
 
 def _wrapped(arguments: str) -> str:
     """Return a JSON object that holds the text that the model wrote instead of JSON."""
-    return msgspec.json.encode({"invalid_json": sendable(arguments)}).decode() if arguments.strip() else "{}"
+    return msgspec.json.encode({_INVALID: sendable(arguments)}).decode() if arguments.strip() else "{}"
+
+
+def unwrapped(arguments: str) -> str:
+    """Return the text that the model wrote instead of JSON; any other arguments as they are. Only requests need the object: a
+    tool that takes no such argument might be run without any."""
+    found = json_object(arguments) if _INVALID in arguments else None
+    held = found.get(_INVALID) if found and len(found) == 1 else None
+    return held if isinstance(held, str) and json_object(held) is None else arguments
 
 
 def json_object(text: str) -> dict[str, Any] | None:
