@@ -1,6 +1,7 @@
 """Calls of models through the providers' own SDKs: one reply of many events, errors by class, retries that wait as told."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from foveal.agent.providers import open_model
 from foveal.testing.provider import Call, Refusal, ScriptedProvider, TooLong, Turn
 from foveal.values.entry import Text, Thinking, ToolCall
 from foveal.values.errors import MissingExtra, ModelFailed
+
+from .conftest import says
 
 MODELS = ["openai:gpt-5", "openai-responses:gpt-5", "anthropic:claude-sonnet-5", "google:gemini-2.5-pro"]
 TWO = Turn("Hello", (Call("c1", "look", {"path": "x"}), Call("c2", "look", {"path": "y"})), thinking="hm")
@@ -187,3 +190,56 @@ def test_errors_without_a_status_are_transient_unless_they_are_ours():
     assert fault_class(ConnectionError("reset")) == "transient"
     assert fault_class(TypeError("no such argument")) == "rejected"
     assert fault_class(StreamFailed({"code": 529, "message": "Overloaded"})) == "transient"
+
+
+class Broken:
+    """A model port whose first replies cannot be read."""
+
+    def __init__(self, *replies: Any) -> None:
+        self.replies, self.asked = list(replies), 0
+
+    async def complete(self, request: Any) -> Any:
+        self.asked += 1
+        for one in self.replies.pop(0):
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+
+def replied(model: str, *replies: Any) -> tuple[Broken, ModelCall]:
+    """Ask a port that answers so, without pauses."""
+
+    async def sleep(_: float) -> None: ...
+
+    async def called() -> tuple[Broken, ModelCall]:
+        port = Broken(*replies)
+        call = ModelCall(port, "openai_chat", model, sleep=sleep)  # pyright: ignore[reportArgumentType]
+        async for _ in call.ask({}):
+            pass
+        return port, call
+
+    return asyncio.run(called())
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["the first event", "a later one"])
+def test_a_stream_that_breaks_in_the_middle_of_an_event_is_asked_again(is_first):
+    """The provider took the request: only its reply was damaged."""
+    damage = json.JSONDecodeError("Expecting value", "{", 1)
+    start = [] if is_first else [says("Hel")]
+    port, call = replied("gpt-5", [*start, damage], [says("Hello.")])
+    assert (port.asked, call.body["choices"][0]["message"]["content"]) == (2, "Hello.")
+
+
+def test_a_reply_that_nobody_understands_is_asked_for_again():
+    """A call without a name is no call."""
+    nameless = says("", ("look", {}))
+    nameless["choices"][0]["delta"]["tool_calls"][0] |= {"id": None, "function": {"name": None, "arguments": None}}
+    port, _ = replied("gpt-5", [nameless], [says("Hello.")])
+    assert port.asked == 2
+
+
+def test_the_tokens_of_attempts_that_failed_are_told():
+    """They are billed as well."""
+    damage = json.JSONDecodeError("Expecting value", "{", 1)
+    _, call = replied("gpt-5", [says("Hel", tokens=70), damage], [says("Hello.", tokens=80)])
+    assert [(one.model, one.input_tokens) for one in call.lost] == [("gpt-5", 70)]

@@ -162,7 +162,7 @@ class AuditFold:
                 asked = AuditDecision("waits", question.text, question.kind)
                 yield "agent", "wait_user.request", asked, msgspec.to_builtins(question)
             case AnswerGiven(question=question, answer=answer):
-                self._answers[question] = answer
+                self._answers.setdefault(question, answer)
                 outcome = AuditDecision(answer.decision or "answered", answer.text)
                 yield answer.source, "wait_user.answer", outcome, {"question": question}
             case ToolStarted(call=call, tool=tool, key=key):

@@ -47,7 +47,7 @@ from foveal.session.options import Host, now_ms
 from foveal.session.session import Session
 from foveal.stores.port import Store
 from foveal.values.entry import Message, ToolCall, system, user
-from foveal.values.errors import BadInput, FovealError, LeaseLost, StoreError
+from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld, StoreError
 from foveal.writers.faults import describe
 
 T = TypeVar("T")
@@ -205,12 +205,13 @@ class RunDriver:
         await self._end("failed", None, reason)
         return False
 
-    async def settle(self) -> None:
-        """Grant a wish of the inbox to end the run or to let it rest, without driving it. Without one, nothing happens."""
+    async def settle(self, wish: StopRequest | None = None) -> None:
+        """Grant a wish to end the run or to let it rest, this one or one of the inbox, without driving it. Without one, nothing
+        happens."""
         try:
             state = await self.journal.open()
             new = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
-            self._stop = _wish_in(new)
+            self._stop = wish or _wish_in(new)
             if self._stop is not None and state.status not in ENDED:
                 await self._rest(self._stop)
         finally:
@@ -253,7 +254,8 @@ class RunDriver:
             raise
         finally:
             watcher.cancel()
-            await self._model.close()
+            with suppress(Exception):  # of a port that the host brought: the run has its outcome
+                await self._model.close()
             await self.journal.close()
 
     async def let_go(self) -> None:
@@ -284,7 +286,7 @@ class RunDriver:
 
     async def _driven(self) -> RunOutcome:
         if self.state.model:
-            await self._model.use_model(self.state.model)
+            await self._model.use_known(self.state.model)
         while True:
             step = await self._unless_stopped(self._next())
             if self._stop is not None:
@@ -300,8 +302,8 @@ class RunDriver:
                     # Whoever answered before that was durable has found the run under way, and counts on this look.
                     if not await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
                         return RunOutcome.of(self.state)
-                case Done(status=status, text=text, reason=reason):
-                    return await self._end(status, text, reason)
+                case Done(text=text):
+                    return RunOutcome.of(self.state, text)
                 case None:
                     pass
                 case _:
@@ -333,6 +335,11 @@ class RunDriver:
                 return None, partial(self._model.ask, step, self._model.prepare(session, step))
             case Run():
                 return None, partial(self._batch.do, step, self._batch.begin(session, step))
+            case Done(
+                status=status, text=text, reason=reason
+            ):  # here, where the inbox was read: nobody's words come between
+                self._write_end(session, status, text, reason)
+                return step, None
             case _:
                 return step, None
 
@@ -358,7 +365,18 @@ class RunDriver:
 
     def _marks_of(self, new: Sequence[tuple[int, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
-        marks = [mark for place, letter in new if (mark := self._mark_of(place, letter)) is not None]
+        marks, asked = list[RunMark](), set(self.state.asked)
+        for place, letter in new:
+            match letter:
+                case Steering() | FollowUp():
+                    marks.append(_queued(place, letter))
+                case QuestionReply(answer=answer):
+                    named = answer.question or next(iter(self.state.asked), "")
+                    if named in asked:  # the first answer counts, and one to a question that nobody asks is void
+                        asked.remove(named)
+                        marks.append(UserAnswered(named, answer))
+                case StopRequest():
+                    pass
         return [*marks, InboxRead(new[-1][0])] if new else marks
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
@@ -430,13 +448,13 @@ class RunDriver:
         return "cancelled"
 
     async def _end(self, status: RunStatus, text: str | None, reason: str = "") -> RunOutcome:
-        def write(session: Session) -> None:
-            if self.state.status not in ENDED:  # nor by a commit that only seemed to fail
-                answer = self.state.answer if text is None else text
-                self.journal.keep(session, self.journal.status_mark(status, reason, answer))
-
-        await self.journal.do(write)
+        await self.journal.do(lambda session: self._write_end(session, status, text, reason))
         return RunOutcome.of(self.state, text)
+
+    def _write_end(self, session: Session, status: RunStatus, text: str | None, reason: str) -> None:
+        if self.state.status not in ENDED:  # nor by a commit that only seemed to fail
+            answer = self.state.answer if text is None else text
+            self.journal.keep(session, self.journal.status_mark(status, reason, answer))
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on.
@@ -446,6 +464,8 @@ class RunDriver:
         if stop.status in UNDER_WAY:
             await self.journal.write(*([RunLeft()] if self.state.take_ups else []))
             return RunOutcome.of(self.state)
+        if stop.status == "cancelled":
+            await self._cancel_children(stop.reason)
 
         def write(session: Session) -> None:
             new = letters(self.store, self.session, self.state.inbox)
@@ -464,26 +484,28 @@ class RunDriver:
         await self.journal.do(write)
         return RunOutcome.of(self.state)
 
+    async def _cancel_children(self, reason: str) -> None:
+        """End the runs of sub-agents that rest, or whose process has died: the calls that wait for them are given up."""
+        for child in self.state.children.values():
+            session = split_run(child)[0]
+            if child in self.state.spawned or self._status_of(child) in ENDED:
+                continue
+            stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
+            with suppress(SessionHeld):  # by whoever drives it, and gives it up
+                await RunDriver(stand_in, self.store, session, parent=self.state.id).settle(
+                    StopRequest("cancelled", reason)
+                )
+
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
             self._wake.clear()
-            with suppress(FovealError):  # of the store, which the next look may find again
+            with suppress(Exception):  # of the store, which the next look may find again
                 for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
                     if isinstance(letter, StopRequest):
                         self.stop("cancelled" if letter.status == "cancelled" else "paused", letter.reason)
-
-    def _mark_of(self, place: int, letter: Letter) -> RunMark | None:
-        match letter:
-            case Steering() | FollowUp():
-                return _queued(place, letter)
-            case QuestionReply(answer=answer):
-                named = answer.question or next(iter(self.state.asked), "")
-                return UserAnswered(named, answer)
-            case StopRequest():
-                return None
 
     def _open_session(self, place: int) -> Session:
         """Open the session for the agent's model at this place."""

@@ -3,6 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -28,6 +29,8 @@ class EventHub:
         """Hand events on. One that is not kept gets its number here."""
         for event in events:
             if isinstance(event, PASSING):
+                if self.is_closed:  # of a thread that was left behind
+                    continue
                 event = msgspec.structs.replace(event, id=passing_id(self.last), time_ms=now_ms())  # noqa: PLW2901
             self.last = max(self.last, event.id)
             for queue in self._queues:
@@ -43,7 +46,8 @@ class EventHub:
             try:
                 listener(event)
             except Exception as error:  # noqa: BLE001, RUF100 - of the program
-                warnings.warn(f"on_event raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
+                with suppress(RuntimeWarning):  # where warnings are errors
+                    warnings.warn(f"on_event raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=2)
 
         self.relays.append(relay)
 

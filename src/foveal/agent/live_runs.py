@@ -61,7 +61,9 @@ class LiveRuns:
         while live := self._under_way():  # those that they have spawned meanwhile, too
             left_s = None if until is None else max(0.0, until - time.monotonic())
             late = {task for _, task in live}
-            if left_s != 0:  # without a pause nothing is waited for before they are told: a caller may be cancelled again
+            if (
+                left_s != 0
+            ):  # without a pause nothing is waited for before they are told: a caller may be cancelled again
                 _, late = await asyncio.wait(late, timeout=left_s)
             for driver, task in live:
                 if task in late:

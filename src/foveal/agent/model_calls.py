@@ -3,6 +3,7 @@
     call = ModelCall(port, "anthropic", "claude-sonnet-5")
     async for delta in call.ask(request): …      # words as they come
     session.append(call.body)                    # the whole reply; `partial` is as much of it as has come
+    call.lost                                    # the bills of attempts that failed
 
 The retries are those of the same request to the same model. Overflows and other models are the business of the run.
 """
@@ -11,7 +12,10 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
+from json import JSONDecodeError
 from typing import Any, NamedTuple
+
+import msgspec
 
 from foveal.agent.model_errors import failed, fault_class, pause_s, retry_after_s
 from foveal.agent.model_port import ModelPort
@@ -20,7 +24,9 @@ from foveal.dialects.deltas import SpokenDelta, spoken
 from foveal.dialects.json_values import fields
 from foveal.dialects.port import ReplyStream, WireReply
 from foveal.dialects.stream_start import stream_error
-from foveal.values.entry import Stop, Text, ToolCall, Usage
+from foveal.values.entry import Message, Stop, Text, ToolCall, Usage
+from foveal.values.errors import FovealError
+from foveal.writers.faults import describe
 
 ATTEMPTS = 3
 """Retries of a call after its first failure."""
@@ -59,6 +65,8 @@ class ModelCall:
         self._port, self._dialect, self._model = port, dialect, model
         self._attempts, self._sleep = attempts, sleep
         self._stream: ReplyStream = find_dialect(dialect).reader.stream()
+        self.lost: list[Usage] = []
+        """The tokens of attempts that have failed, as far as the provider has told them."""
 
     @property
     def stop(self) -> Stop:
@@ -74,14 +82,25 @@ class ModelCall:
         """The provider's count of the tokens of the reply, if it has told one."""
         return self._stream.reply().usage
 
-    def partial(self) -> WireReply | None:
-        """Return the part of a reply that has come, if it has words; of an aborted call they are kept."""
-        try:
-            reply = self._stream.reply()
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # nothing of it has come
-            return None
+    def partial(self) -> tuple[Message | Usage, ...]:
+        """Return the part of a reply that has come: its words, if it has some, and its usage, if the provider has told it."""
+        reply = self._come()
+        if reply is None:
+            return ()
         has_words = any(isinstance(part, Text) and part.text for part in reply.message.parts)
-        return reply if has_words else None
+        usage = (self._billed(reply.usage),) if reply.usage is not None else ()
+        return (reply.message, *usage) if has_words else usage
+
+    def _billed(self, usage: Usage) -> Usage:
+        """Return a provider's count under the name by which the model was asked: they answer with a dated one."""
+        return msgspec.structs.replace(usage, model=self._model)
+
+    def _come(self) -> WireReply | None:
+        """Return the reply as far as it has come; None if nothing of it has."""
+        try:
+            return self._stream.reply()
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, FovealError):
+            return None
 
     @property
     def is_empty(self) -> bool:
@@ -92,10 +111,11 @@ class ModelCall:
     async def ask(self, request: Mapping[str, Any]) -> AsyncGenerator[SpokenDelta | Retried, None]:
         """Send the request and yield the words of the reply. `ModelFailed` when no attempt has succeeded."""
         for attempt in range(1, self._attempts + 2):
-            self._stream = find_dialect(self._dialect).reader.stream()
+            self._stream, is_answered = find_dialect(self._dialect).reader.stream(), False
             try:
                 async with aclosing(self._port.complete(request)) as events:
                     async for event in events:
+                        is_answered = True
                         self._stream.feed(event)
                         if self._stream.stop == "error":
                             raise StreamFailed(stream_error(event) or event)
@@ -103,11 +123,25 @@ class ModelCall:
                         if words.text or words.thinking:
                             yield words
                 if self._stream.stop == "done":
+                    self._stream.reply()  # it may be one that nobody understands
                     return
                 raise ConnectionError("the stream ended before the reply did")
-            except Exception as error:
+            except Exception as raised:
+                if (spent := self._come()) is not None and spent.usage is not None:
+                    self.lost.append(self._billed(spent.usage))
+                error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:
                     raise failed(self._model, error) from error  # the cause says by how much a prompt is too long
                 pause = pause_s(attempt, retry_after_s(error, time.time()))
                 yield Retried(failed(self._model, error).said, pause, attempt)
                 await self._sleep(pause)
+
+
+def _broken(error: Exception) -> Exception:
+    """Return an error that was raised while a reply was read: one of the request would have come before it, so that asking
+    again may help."""
+    if fault_class(error) != "rejected":
+        return error
+    broken = ConnectionError(f"the reply cannot be read: {describe(error)}")
+    broken.__cause__ = error
+    return broken

@@ -66,6 +66,14 @@ class ModelSteps:
         await self.close()
         await self._journal.use_model(place)
 
+    async def use_known(self, place: int) -> None:
+        """Go on with the agent's model at a place that the log names, or with the last one if the agent has fewer by now."""
+        last = len(self._agent.models) - 1
+        if place > last:
+            because = "the agent has fewer models than when the run was begun"
+            await self._journal.write(ModelSwitched(last, self._agent.models[last].model, because))
+        await self.use_model(min(place, last))
+
     async def close(self) -> None:
         """Give up the connections to the model."""
         port, self._port = self._port, None
@@ -117,9 +125,10 @@ class ModelSteps:
                 return error
             raise
         except asyncio.CancelledError:
-            if (partial := call.partial()) is not None:
-                self._journal.put(*filter(None, (partial.message, partial.usage)))
+            self._journal.put(*call.partial())
             raise
+        finally:
+            self._journal.put(*call.lost)
         return call
 
     async def _stream(self, call: ModelCall, request: dict[str, Any], scope: RunScope) -> None:

@@ -342,8 +342,8 @@ def kept_id(seq: int, number: int) -> int:
 
 def passing_id(last: int) -> int:
     """Return the id of an event that is not kept, told after the event with the id `last`."""
-    number = last & ((1 << _PLACES) - 1)
-    return last + 1 if number >= _PASSING else (last | ((1 << _PLACES) - 1)) - _PASSING + 1
+    number, most = last & ((1 << _PLACES) - 1), (1 << _PLACES) - 1
+    return last + (number < most) if number >= _PASSING else (last | most) - _PASSING + 1
 
 
 def place_of(event_id: int) -> int:

@@ -140,7 +140,8 @@ class RunJournal:
     def put(self, *items: JournalItem, told: RunEvent | None = None) -> None:
         """Have items written with the next work, whatever it is, or when the session is closed: for the outcome of a step, which
         the decision about the next one follows at once. `told` is told after them."""
-        self._waiting.append(_Waiting(items, told))
+        if items or told is not None:
+            self._waiting.append(_Waiting(items, told))
 
     def keep(self, session: Session, *items: JournalItem) -> None:
         """Append marks and messages with one commit, behind those that were put, and tell of them. For work that is done with

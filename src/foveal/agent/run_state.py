@@ -395,7 +395,13 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            fresh = {"model": 0, "renewed_at": (state.all_steps,), "calls": 0, "repeated": {}, "malformed": 0}
+            fresh: dict[str, Any] = {
+                "model": 0,
+                "renewed_at": (state.all_steps,),
+                "calls": 0,
+                "repeated": {},
+                "malformed": 0,
+            }
             return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, **fresh}
         case _:
             return {}
