@@ -136,6 +136,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     status: RunStatus | None = None
     reason: str = ""
     model: int = 0
+    first_model: str = ""
+    """The first model of the agent when the run began, with its address; empty in older logs and after a handoff."""
     inbox: int = 0
     """Messages of the inbox that were taken. They are counted for the session, not for the run."""
     turn: int = 0
@@ -335,6 +337,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
                 "agent": began.agent,
                 "parent": began.parent,
                 "model": began.model,
+                "first_model": began.first_model,
                 "told": began.agent,
             }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
@@ -384,7 +387,8 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, "model": 0}
+            own = {"agent": agent, "told": agent, "model": 0, "first_model": ""}
+            return {**own, "handing": "", "handoffs": state.handoffs + 1}
         case _:
             return {}
 

@@ -13,7 +13,7 @@ import msgspec
 
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.cli.arguments import add_json
-from foveal.cli.output import Output, complaints
+from foveal.cli.output import Output
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
 from foveal.session.model_setup import SCENARIO
@@ -37,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    policy = _read(args.policy) if args.policy else Policy()
+    policy = read_policy(args.policy) if args.policy else Policy()
     source = str(args.policy) if args.policy else "the built-in policy"
     scenario = args.scenario or os.environ.get(SCENARIO) or None
     try:
@@ -67,12 +67,6 @@ def run(args: Namespace, out: Output) -> None:
         out.table(("tool", "retention", "value", "from"), rows, "llll")
     else:
         out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
-
-
-def _read(path: Path) -> Policy:
-    """Return the policy of a file. Old forms in it are reported on stderr, as all complaints are."""
-    with complaints(UserWarning):
-        return read_policy(path)
 
 
 def _retention(layers: Layers, tool: str) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 
 from foveal.agent.agent import Agent
 from foveal.agent.runs import Runs
-from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.agent_options import add_agent, model_before, opened_agent
 from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
@@ -32,7 +32,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    with opened_agent(args) as agent, open_place(store_place(args.store)) as store:
+    with opened_agent(args, model_before(args, args.session)) as agent, open_place(store_place(args.store)) as store:
         return asyncio.run(_run(agent, store, args, out))
 
 

@@ -1,6 +1,7 @@
 """A run on the terminal: its words as they come, its calls, its questions, and a last line with tokens and cost."""
 
 import asyncio
+import shlex
 import sys
 from argparse import Namespace
 from contextlib import aclosing
@@ -23,6 +24,7 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.runs import RunCost, Runs
 from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.cli.agent_options import go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
 from foveal.text.display import visible
@@ -58,7 +60,7 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
     if out.is_json:
         out.document({"outcome": outcome, "calls": cost.calls, "usd": cost.total_usd})
         return 0 if outcome.status == "completed" else 1
-    resume = f"{command_line()} resume {outcome.run} --store {args.store or 'foveal.db'}"
+    resume = f"{command_line()} resume {shlex.quote(outcome.run)}{go_on_options(args)}"
     match outcome.status:
         case "completed":
             pass

@@ -1,0 +1,122 @@
+"""The model of a run and its address: a conversation goes on where it was, and to no other host."""
+
+import shlex
+
+import pytest
+
+import foveal
+from foveal.agent import ModelChoice
+from foveal.agent.run_marks import RunBegan, StatusSet, to_note
+from foveal.cli import main
+from foveal.testing.provider import Refusal, ScriptedProvider, Turn
+
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("FOVEAL_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def provider():
+    with ScriptedProvider() as server:
+        yield server
+
+
+REFUSED = Refusal(401, "no such key")
+
+
+def hint_in(err: str) -> list[str]:
+    """The words of the command behind "Go on with:", without the program."""
+    line = next(line for line in err.splitlines() if "Go on with: " in line)
+    return shlex.split(line.partition("Go on with: ")[2])[1:]
+
+
+def test_the_hint_names_every_option_of_the_run(provider, folder, capsys):
+    """Agent, model, folder and store: pasted, it goes on with the same model at the same address."""
+    (folder / "a.toml").write_text('model = "claude-sonnet-5"\n')
+    model = f"openai:llama@{provider.url}/v1"
+    provider.script(REFUSED)
+    words = ("--agent", "a.toml", "--model", model, "--store", "q 1.db")
+    assert main(["run", "--session", "loc", *words, "private text"]) == 1
+    hint = hint_in(capsys.readouterr().err)
+    assert hint == ["resume", "loc#1", *words]
+    provider.script(Turn("Done."))
+    assert main(hint) == 0
+    assert [request.body["model"] for request in provider.requests] == ["llama", "llama"]
+
+
+def test_a_run_goes_on_with_the_model_that_it_had(provider, monkeypatch):
+    """`resume` without a model asks the address of the run, though the key of another provider is set."""
+    monkeypatch.setenv("OPENAI_API_KEY", "usual")
+    provider.script(REFUSED, Turn("Done."))
+    assert main(["run", "--session", "loc", "--model", f"openai:llama@{provider.url}/v1", "private text"]) == 1
+    assert main(["resume", "loc"]) == 0
+    assert [request.body["model"] for request in provider.requests] == ["llama", "llama"]
+
+
+def test_the_next_message_goes_to_the_model_of_the_conversation(provider, monkeypatch):
+    """`run --session` without a model asks the address that the session has had."""
+    monkeypatch.setenv("OPENAI_API_KEY", "usual")
+    provider.script(Turn("Done."), Turn("Again."))
+    assert main(["run", "--session", "loc", "--model", f"openai:llama@{provider.url}/v1", "private text"]) == 0
+    assert main(["run", "--session", "loc", "more"]) == 0
+    assert len(provider.requests) == 2
+
+
+def test_a_scripted_run_is_never_sent_to_a_provider(folder, monkeypatch, capsys):
+    """What began with `--provider scripted` goes on with it."""
+    monkeypatch.setenv("OPENAI_API_KEY", "usual")
+    (folder / "a.toml").write_text('model = "gpt-5"\ntools = ["list_files"]\n[[approvals]]\ntool = "list_files"\n')
+    main(["run", "--provider", "scripted", "--agent", "a.toml", "--session", "s", "Look."])
+    assert main(["resume", "s", "--agent", "a.toml", "--decision", "allow"]) == 0
+    assert "This is the scripted provider" in capsys.readouterr().out
+
+
+def test_a_file_that_names_another_model_is_told(provider, folder, capsys):
+    """The run does not go on until somebody says with which one."""
+    (folder / "a.toml").write_text('model = "claude-sonnet-5"\n')
+    model = f"openai:llama@{provider.url}/v1"
+    provider.script(REFUSED)
+    main(["run", "--agent", "a.toml", "--session", "loc", "--model", model, "private text"])
+    assert main(["resume", "loc", "--agent", "a.toml"]) == 2
+    said = capsys.readouterr().err
+    assert f"began with {model}, and a.toml names claude-sonnet-5" in said
+    assert f"--model {model}" in said
+
+
+def test_an_older_run_needs_the_name_of_its_model(monkeypatch, capsys):
+    """Its log does not have it, and no other host is guessed."""
+    monkeypatch.setenv("OPENAI_API_KEY", "usual")
+    with foveal.open_store("foveal.db") as store, foveal.Session(store, "s", model="gpt-5") as session:
+        marks = (RunBegan(1, "default"), StatusSet("paused", 1, "default"))
+        session.extend([*map(to_note, marks), foveal.user("private text")])
+    assert main(["resume", "s"]) == 2
+    assert "--model openai:MODEL@URL" in capsys.readouterr().err
+
+
+def test_the_log_has_no_password_of_an_address():
+    """The mark of a run has the model and the host, and nothing that lets others in."""
+    choice = ModelChoice.of("openai:llama@https://me:secret@models.example/v1")
+    assert choice.spelled == "openai:llama@https://models.example/v1"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--model", "claud-sonnet-5"), "there is no model claud-sonnet-5. Did you mean claude-sonnet-5?"),
+        (("--model", "claud-sonnet-5"), "For one that Foveal does not know: openai:NAME"),
+        (("--model", "opnai:gpt-5"), "there is no provider 'opnai'. Did you mean openai"),
+        (("--model", "openai:llama@localhost:11434/v1"), "is no address; one begins with http://"),
+        (("--model", "openai:gpt-5", "--provider", "google"), "name two providers; leave out one"),
+    ],
+)
+def test_a_model_that_does_not_exist_is_told(capsys, words, said):
+    """With the nearest name, before anything is kept or sent."""
+    assert main(["run", *words, "Look."]) == 2
+    assert said in capsys.readouterr().err
