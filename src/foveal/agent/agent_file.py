@@ -20,15 +20,17 @@
 key is an error that names the nearest known one. Paths are seen from the file that has them.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from foveal.agent.agent import Agent
-from foveal.agent.approvals import ApprovalRule
+from foveal.agent.approvals import VERDICTS, ApprovalRule
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.mcp_tools import McpServer, lasting_tools
 from foveal.agent.model_port import ModelChoice, ModelPort
@@ -47,6 +49,17 @@ from foveal.values.errors import BadInput, BadPolicy
 MOST_BYTES = 1 << 20
 """More than anybody writes by hand."""
 
+
+_WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got `")
+_FORMS = {
+    "int": "is a number, without quotes",
+    "float": "is a number, without quotes",
+    "bool": "is true or false, without quotes",
+    "str": "is a text, in quotes",
+    "array": "is a list, in brackets",
+    "object": "is a table of its own",
+}
+"""Forms of values in a file, by the beginning of msgspec's name for them."""
 
 _PATHS = ("agents", "detached", "handoffs", "policy", "skills", "workspace")
 
@@ -163,14 +176,24 @@ def _converted(table: Mapping[str, Any], path: Path) -> AgentTable:
     try:
         return msgspec.convert(table, AgentTable)
     except (msgspec.ValidationError, BadInput) as error:
-        said = str(error)
-        known = {
-            one
-            for kind in (AgentTable, ModelChoice, Limits, ApprovalRule, McpTable, McpServer)
-            for one in kind.__struct_fields__
-        }
-        hint = f". {did_you_mean(said.split('`')[1], known)}" if "unknown field" in said else ""
-        raise BadInput(f"{path}: {said}{hint}") from None
+        raise BadInput(f"{path}: {_plain_error(str(error))}") from None
+
+
+def _plain_error(said: str) -> str:
+    """Return an error of msgspec about a table in the words of the file: the key, and the form that its value has."""
+    error, _, where = said.partition(" - at `$")
+    where = where.rstrip("`").lstrip(".")
+    if "unknown field" in error:
+        kinds = (AgentTable, ModelChoice, Limits, ApprovalRule, McpTable, McpServer)
+        known = {one for kind in kinds for one in kind.__struct_fields__}
+        return f"{said}. {did_you_mean(error.split('`')[1], known)}"
+    if error.startswith("Invalid enum value") and where.endswith("verdict"):
+        near = get_close_matches(error.split("'")[1], VERDICTS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"{where}: verdict is {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}{hint}"
+    wanted = _WRONG_TYPE.match(error)
+    form = next((text for name, text in _FORMS.items() if wanted and wanted[1].startswith(name)), "")
+    return f"{where} {form}" if form else said
 
 
 def _joined(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
