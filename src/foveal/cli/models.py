@@ -11,6 +11,8 @@ from foveal.cli.output import Output
 from foveal.models.catalogue import ModelFacts, all_models, data_about, find
 from foveal.values.errors import NotFound
 
+_HEAD = ("model", "input limit", "window", "output", "input $", "output $", "cache read $", "write $")
+
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("pattern", metavar="PATTERN", nargs="?", default="")
@@ -23,7 +25,7 @@ def run(args: Namespace, out: Output) -> None:
         out.document({"models": found, "about": data_about()})
         return
     rows = [_row(facts) for facts in found]
-    out.table(("model", "window", "output", "input $", "output $", "cache read $", "write $"), rows, "lrrrrrr")
+    out.table(_HEAD, rows, "lrrrrrrr")
     for note in dict.fromkeys(f"{facts.id}: {note}" for facts in found for note in facts.notes):
         out.wrapped(note)
     for facts in found:
@@ -53,7 +55,13 @@ def _matching(pattern: str) -> list[ModelFacts]:
 def _row(facts: ModelFacts) -> tuple[str, ...]:
     prices = (facts.price_input, facts.price_output, facts.price_cache_read, facts.price_cache_write)
     output = "unknown" if facts.max_output is None else f"{facts.max_output:,}"
-    return (facts.id, f"{facts.window:,}", output, *("unknown" if p is None else f"{p:,.4g}" for p in prices))
+    return (
+        facts.id,
+        f"{facts.max_input:,}",
+        f"{facts.window:,}",
+        output,
+        *("unknown" if p is None else f"{p:,.4g}" for p in prices),
+    )
 
 
 def _plain(value: str | list[str]) -> str:
