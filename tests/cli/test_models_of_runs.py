@@ -1,6 +1,7 @@
 """The model of a run and its address: a conversation goes on where it was, and to no other host."""
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -120,3 +121,18 @@ def test_a_model_that_does_not_exist_is_told(capsys, words, said):
     """With the nearest name, before anything is kept or sent."""
     assert main(["run", *words, "Look."]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_sdk_that_is_missing_is_told_before_the_run(monkeypatch, capsys):
+    """Nothing is stored, and the words say what to install."""
+    monkeypatch.setattr("foveal.agent.providers.find_spec", lambda name: None)
+    assert main(["run", "--provider", "scripted", "Look."]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith("Install it in the checkout of Foveal: pip install '.[openai]'\n")
+    assert not Path("foveal.db").exists()
+
+
+def test_a_queue_without_workers_is_told(capsys):
+    """`--dbos` is for runs that are left to the workers."""
+    assert main(["run", "--provider", "scripted", "--dbos", "sqlite:///q.db", "Look."]) == 2
+    assert "--dbos needs --detach" in capsys.readouterr().err

@@ -23,7 +23,7 @@ from foveal.dialects.tools import read_tools
 from foveal.models.catalogue import all_models, find
 from foveal.testing.provider import Call, ReceivedRequest, ScriptedProvider, Turn
 from foveal.testing.provider.tools import sample_arguments
-from foveal.values.errors import BadInput, NotFound
+from foveal.values.errors import BadInput, FovealError, NotFound
 
 SCRIPTED = "scripted"
 USUAL_MODELS = {
@@ -75,6 +75,19 @@ def opened_agent(args: Namespace, before: str = "") -> Generator[Agent]:
         for one in everybody([agent]):
             one.models, one.open_model = (_SCRIPTED_MODEL,), scripted
         yield agent
+
+
+def check_models(agent: Agent) -> None:
+    """Raise the reason for which no model of the agent can be asked: a key or an SDK that is missing."""
+    reasons: list[FovealError] = []
+    for choice in agent.models:
+        try:
+            agent.open_model(choice)
+        except FovealError as error:
+            reasons.append(error)
+        else:
+            return
+    raise reasons[0]
 
 
 def model_before(args: Namespace, session: str) -> str:

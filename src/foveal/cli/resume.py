@@ -14,12 +14,11 @@ from foveal.agent.run_reports import run_state
 from foveal.agent.run_state import RunState
 from foveal.agent.runs import Runs
 from foveal.agent.tools import UserAnswer
-from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, opened_agent
+from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, check_models, opened_agent
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
-from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
+from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
 from foveal.cli.run_screen import follow, tell_end
-from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 
 
@@ -37,12 +36,15 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
+    queue = detached_queue(args)
     with existing_store(args.store) as store:
         state = run_state(store, args.run_id)
         _check_default(state, args)
         with opened_agent(args, state.first_model) as agent:
             _check_agent(state, agent, args)
-            return asyncio.run(_resume(agent, store, args, out))
+            if queue is None:
+                check_models(agent)
+            return asyncio.run(_resume(Runs(store, [agent], queue=queue), args, out))
 
 
 def _check_default(state: RunState, args: Namespace) -> None:
@@ -68,8 +70,7 @@ def _check_agent(state: RunState, agent: Agent, args: Namespace) -> None:
         )
 
 
-async def _resume(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
-    runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
+async def _resume(runs: Runs, args: Namespace, out: Output) -> int:
     try:
         named = await runs.resume(args.run_id, _answer(args))
         if args.detach:

@@ -143,7 +143,9 @@ class MissingExtra(FovealError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional dependency. Install it with: pip install 'foveal[{extra}]'")
+        super().__init__(
+            f"{feature} needs an optional dependency. Install it in the checkout of Foveal: pip install '.[{extra}]'"
+        )
 
 
 class StoreError(FovealError):
