@@ -1,14 +1,23 @@
 """The model of a run and its address: a conversation goes on where it was, and to no other host."""
 
+import asyncio
 import shlex
+import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 import foveal
 from foveal.agent import ModelChoice
+from foveal.agent.driver import RunOutcome
+from foveal.agent.model_errors import fault_class
+from foveal.agent.providers import open_model
 from foveal.agent.run_marks import RunBegan, StatusSet, to_note
+from foveal.agent.runs import RunCost
 from foveal.cli import main
+from foveal.cli.output import Output
+from foveal.cli.run_screen import tell_end
 from foveal.testing.provider import Refusal, ScriptedProvider, Turn
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -136,3 +145,76 @@ def test_a_queue_without_workers_is_told(capsys):
     """`--dbos` is for runs that are left to the workers."""
     assert main(["run", "--provider", "scripted", "--dbos", "sqlite:///q.db", "Look."]) == 2
     assert "--dbos needs --detach" in capsys.readouterr().err
+
+
+def asked(spelled: str) -> BaseException:
+    """Return the error of one call of this model."""
+
+    async def ask() -> None:
+        port = open_model(ModelChoice.of(spelled))
+        request = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
+        try:
+            async for _ in port.complete(request):
+                pass
+        finally:
+            await port.close()
+
+    with pytest.raises(Exception) as told:  # noqa: PT011 - of any class, its words are looked at
+        asyncio.run(ask())
+    return told.value
+
+
+def test_a_server_that_is_down_is_told_with_its_address():
+    """And asked for: the SDK says no more than that a connection failed."""
+    error = asked("openai:llama@http://127.0.0.1:1/v1")
+    assert str(error) == "the server at http://127.0.0.1:1/v1 cannot be reached. Is it running?"
+    assert fault_class(error) == "transient"
+
+
+def test_a_key_that_is_refused_is_told_by_its_variable(provider, monkeypatch):
+    """With the provider that refused it, and a full stop between its words and ours."""
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+    provider.script(REFUSED)
+    assert "OpenAI refused the key in OPENAI_API_KEY (401). Set another key." in str(asked("openai:gpt-5"))
+
+
+def test_a_paused_run_is_told_in_a_sentence(capsys):
+    """Without a reason that nobody gave, and with a code that says that it waits."""
+    out = Output(sys.stdout)
+    args = Namespace(agent=None, provider=None, model=None, workspace=".", store=None)
+    outcome = RunOutcome(run="cc#1", session="cc", status="paused", text="", reason="", steps=1, usage={})
+    assert tell_end(outcome, RunCost("cc#1", {}, 0.0), args, out) == 3
+    assert capsys.readouterr().err.startswith("foveal: cc#1 is paused. Go on with: foveal resume 'cc#1'\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("store", "stats"), "name one as in `foveal store stats FILE`"),
+        (("runs", "--store", "a folder"), "a folder is a folder; a store is a file"),
+        (("runs", "--status", "bogus", "--store", "real.db"), "there are pending, running, awaiting_user"),
+        (("runs", "bogus", "--store", "real.db"), "show, wait, cancel, pause, tree, cost, audit, resume, work"),
+        (("replay", "--recent", "3"), "/.codex"),
+    ],
+)
+def test_an_error_names_the_choices(folder, monkeypatch, capsys, words, said):
+    """The file to name, the statuses, the verbs, the folders that were looked into."""
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    (folder / "a folder").mkdir()
+    foveal.open_store("real.db").close()
+    assert main([*words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_exit_codes_are_listed(capsys):
+    """In the help of the command."""
+    assert main(["--help"]) == 0
+    assert "3 a run waits for you" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_policy_without_room_is_refused_when_it_is_made():
+    """And not with the first prompt."""
+    with pytest.raises(foveal.errors.BadPolicy, match="max_context_tokens is -1"):
+        foveal.Policy(max_context_tokens=-1)

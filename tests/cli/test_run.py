@@ -91,7 +91,7 @@ def test_without_a_key_it_says_what_to_set(capsys):
 
 def test_a_run_waits_is_listed_and_goes_on(capsys):
     """The question says how to answer; `resume` allows the call, in another process if need be."""
-    assert run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.") == 1
+    assert run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.") == 3
     assert "s#1 waits: May list_files be called?" in capsys.readouterr().err
     assert run("runs", "--status", "awaiting_user") == 0
     assert "s#1  guarded  awaiting_user" in capsys.readouterr().out

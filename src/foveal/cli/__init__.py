@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0; 1 if it found a problem; 2 if it could not be done."""
+    """Run one command and return its exit code, as `foveal --help` lists them."""
     try:
         return _run(argv)
     except FovealError as error:

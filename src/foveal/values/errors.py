@@ -91,7 +91,8 @@ class ModelFailed(FovealError):
 
     def __init__(self, model: str, fault: str, said: str, advice: str) -> None:
         self.model, self.fault, self.said = model, fault, said
-        super().__init__(f"{model} did not answer ({fault}): {said} {advice}")
+        stop = "" if said.endswith((".", "!", "?", "…")) else "."
+        super().__init__(f"{model} did not answer ({fault}): {said}{stop} {advice}")
 
 
 class SummaryFailed(FovealError):
