@@ -187,3 +187,34 @@ def test_an_argument_that_does_not_exist_is_told_of_the_agent():
     """The error names the class that was written, and not the one behind it."""
     with pytest.raises(TypeError, match=r"^Agent.__init__\(\)"):
         Agent(model="gpt-5", tool=[])  # pyright: ignore[reportCallIssue]
+
+
+def test_a_file_names_functions_of_a_module_beside_it(tmp_path):
+    """`MODULE:FUNCTION` is imported from the folder of the file that names it, also by a file that extends it."""
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "word.py").write_text("WORD = 'pong'\n")
+    (tmp_path / "base" / "mytools.py").write_text(
+        'from word import WORD\n\n\ndef ping(times: int = 1) -> str:\n    """Say pong."""\n    return WORD * times\n'
+    )
+    (tmp_path / "base" / "a.toml").write_text('model = "gpt-5"\ntools = ["todos", "mytools:ping"]\n')
+    (tmp_path / "b.toml").write_text('extends = "base/a.toml"\n')
+    for file in (tmp_path / "base" / "a.toml", tmp_path / "b.toml"):
+        assert read_agent(file).toolset["ping"].description == "Say pong."
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("mytols:ping", "mytols.py, which the tool 'mytols:ping' is to come from"),
+        ("mytools:pin", "has no function 'pin'. Did you mean ping?"),
+        ("broken:ping", "broken.py cannot be imported: NameError"),
+    ],
+)
+def test_a_function_that_is_not_there_is_told(tmp_path, named, said):
+    """With the file that was looked for, or the nearest name in it."""
+    (tmp_path / "mytools.py").write_text("def ping() -> str:\n    return 'pong'\n")
+    (tmp_path / "broken.py").write_text("undefined\n")
+    (tmp_path / "a.toml").write_text(f'model = "gpt-5"\ntools = ["{named}"]\n')
+    with pytest.raises(BadInput) as told:
+        read_agent(tmp_path / "a.toml")
+    assert said in str(told.value)

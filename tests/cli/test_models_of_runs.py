@@ -1,6 +1,7 @@
 """The model of a run and its address: a conversation goes on where it was, and to no other host."""
 
 import asyncio
+import json
 import shlex
 import sys
 from argparse import Namespace
@@ -218,3 +219,14 @@ def test_a_policy_without_room_is_refused_when_it_is_made():
     """And not with the first prompt."""
     with pytest.raises(foveal.errors.BadPolicy, match="max_context_tokens is -1"):
         foveal.Policy(max_context_tokens=-1)
+
+
+def test_the_models_of_a_provider_whose_key_is_set_are_listed(monkeypatch, capsys):
+    """Without any key a few are; `--all` lists everything that is known."""
+    main(["models"])
+    assert 3 <= len(capsys.readouterr().out.splitlines()) < 20
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "mine")
+    main(["models", "--json"])
+    assert {one["provider"] for one in json.loads(capsys.readouterr().out)["models"]} == {"anthropic"}
+    main(["models", "--all", "--json"])
+    assert len(json.loads(capsys.readouterr().out)["models"]) > 500
