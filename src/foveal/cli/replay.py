@@ -120,11 +120,11 @@ def _recordings(args: Namespace) -> list[Path]:
     """Return the files to replay; raise an error if there are none."""
     found = newest_sessions(Path.home(), os.environ, args.recent) if args.recent else []
     if not args.files and not found:
-        if args.recent:
-            places = (Path(os.environ.get(one.variable) or Path.home() / one.folder) for one in CLIENT_FOLDERS)
-            raise BadInput(f"there is no session of an agent in {', '.join(map(str, places))}; name files")
+        places = (str(Path(os.environ.get(one.variable) or Path.home() / one.folder)) for one in CLIENT_FOLDERS)
+        absent = f"no agent that we know has kept a session here (looked into {', '.join(places)})"
         raise BadInput(
-            "no recording is named; name files, or `--recent 10` for the newest ones of your agents (foveal replay --help)"
+            f"{absent if args.recent else 'no recording is named'}; name files, or `--recent 10` for the newest ones of your "
+            "agents (foveal replay --help)"
         )
     return [*args.files, *found]
 
