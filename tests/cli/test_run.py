@@ -178,3 +178,12 @@ def test_mistakes_are_told(capsys, words, said):
     capsys.readouterr()
     assert run(*words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_run_that_has_ended_is_not_cancelled(capsys):
+    """Neither the newest of a session nor one before it: both are told by their status."""
+    for _ in range(2):
+        run("run", *SCRIPTED, "--session", "s", "Look.")
+    for name in ("s", "s#1"):
+        assert run("runs", "cancel", name) == 2
+        assert "is completed already; there is nothing to cancel" in capsys.readouterr().err

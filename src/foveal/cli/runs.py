@@ -18,7 +18,7 @@ from foveal.agent.audit import audit_trail
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
-from foveal.agent.run_marks import RunStatus, split_run
+from foveal.agent.run_marks import ENDED, RunStatus, split_run
 from foveal.agent.runs import RunCost, Runs, RunTree
 from foveal.agent.tools import UserQuestion
 from foveal.cli import resume
@@ -150,6 +150,9 @@ def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
 
 
 def _cancel(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    tree = runs.tree(name)
+    if tree.status in ENDED:
+        raise BadInput(f"run {tree.run} is {tree.status} already; there is nothing to cancel")
     asyncio.run(runs.cancel(name, args.reason))
     _said(name, "will end", out)
 
