@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 import foveal
-from foveal.agent import tool
+from foveal.agent import Agent, ApprovalRule, tool
 from foveal.agent.agent_file import read_agent
+from foveal.values.errors import BadInput
 
 from .conftest import FakeModel, calls, says
 
@@ -133,3 +134,87 @@ def test_mistakes_are_told_with_file_and_nearest_name(tmp_path, text, words):
     with pytest.raises(foveal.BadInput, match=words) as error:
         read_agent(path)
     assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'tools = ["files"]\n[[approvals]]\ntool = "write_fil"\nverdict = "deny"',
+            "approvals[0] names no tool of this agent: 'write_fil'. Did you mean write_file",
+        ),
+        (
+            'tools = ["files"]\n[[approvals]]\ntool = "*_file"\n[[approvals]]\ntool = "tracker_*"',
+            "approvals[1] names no tool of this agent: 'tracker_*'",
+        ),
+        (
+            'tools = ["shell"]\n[[approvals]]\ntool = "shell"\narguments = {comand = "rm"}\nverdict = "deny"',
+            "approvals[0] names no argument of shell: 'comand'. Did you mean command?",
+        ),
+        (
+            'tools = ["files"]\n[[approvals]]\ntool = "write_file"\nverdict = "aks"',
+            "approvals[0].verdict: verdict is allow, ask or deny; did you mean ask?",
+        ),
+        ('limits = {max_steps = "4"}', "limits.max_steps is a number, without quotes"),
+        ('tools = "files"', "tools is a list, in brackets"),
+        ('redact = "yes"', "redact is true or false, without quotes"),
+    ],
+)
+def test_a_value_that_would_do_nothing_is_told(tmp_path, text, said):
+    """A rule that can match no call, and a value of another form, are errors with the key and the nearest name."""
+    (tmp_path / "g.toml").write_text(f'model = "gpt-5"\n{text}\n')
+    with pytest.raises(BadInput) as told:
+        read_agent(tmp_path / "g.toml")
+    assert str(told.value).startswith(f"{tmp_path / 'g.toml'}: ")
+    assert said in str(told.value)
+
+
+def test_rules_about_other_agents_and_about_everything_are_fine():
+    """The tools by which an agent uses others are tools of it, and `*` is about all that there are."""
+    reader = Agent(model="gpt-5", name="reader")
+    rules = [ApprovalRule("delegate"), ApprovalRule("handoff"), ApprovalRule("*")]
+    assert Agent(model="gpt-5", agents=[reader], handoffs=[reader], approvals=rules).approvals == tuple(rules)
+
+
+def test_a_program_names_built_in_tools_as_a_file_does():
+    """`tools=["files"]` are the tools for the files of the current folder."""
+    assert {"read_file", "write_file", "mine"} <= Agent(model="gpt-5", tools=["files", mine]).toolset.keys()
+    with pytest.raises(BadInput, match="there is no built-in tool 'file'"):
+        Agent(model="gpt-5", tools=["file"])
+
+
+def test_an_argument_that_does_not_exist_is_told_of_the_agent():
+    """The error names the class that was written, and not the one behind it."""
+    with pytest.raises(TypeError, match=r"^Agent.__init__\(\)"):
+        Agent(model="gpt-5", tool=[])  # pyright: ignore[reportCallIssue]
+
+
+def test_a_file_names_functions_of_a_module_beside_it(tmp_path):
+    """`MODULE:FUNCTION` is imported from the folder of the file that names it, also by a file that extends it."""
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "word.py").write_text("WORD = 'pong'\n")
+    (tmp_path / "base" / "mytools.py").write_text(
+        'from word import WORD\n\n\ndef ping(times: int = 1) -> str:\n    """Say pong."""\n    return WORD * times\n'
+    )
+    (tmp_path / "base" / "a.toml").write_text('model = "gpt-5"\ntools = ["todos", "mytools:ping"]\n')
+    (tmp_path / "b.toml").write_text('extends = "base/a.toml"\n')
+    for file in (tmp_path / "base" / "a.toml", tmp_path / "b.toml"):
+        assert read_agent(file).toolset["ping"].description == "Say pong."
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("mytols:ping", "mytols.py, which the tool 'mytols:ping' is to come from"),
+        ("mytools:pin", "has no function 'pin'. Did you mean ping?"),
+        ("broken:ping", "broken.py cannot be imported: NameError"),
+    ],
+)
+def test_a_function_that_is_not_there_is_told(tmp_path, named, said):
+    """With the file that was looked for, or the nearest name in it."""
+    (tmp_path / "mytools.py").write_text("def ping() -> str:\n    return 'pong'\n")
+    (tmp_path / "broken.py").write_text("undefined\n")
+    (tmp_path / "a.toml").write_text(f'model = "gpt-5"\ntools = ["{named}"]\n')
+    with pytest.raises(BadInput) as told:
+        read_agent(tmp_path / "a.toml")
+    assert said in str(told.value)

@@ -148,7 +148,7 @@ def test_the_usual_key_goes_to_its_provider_alone(provider, monkeypatch):
 def test_a_missing_package_says_what_to_install(monkeypatch):
     """The error names the extra."""
     monkeypatch.setattr("foveal.agent.providers._is_installed", lambda package: False)
-    with pytest.raises(MissingExtra, match=r"foveal\[google\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[google\]"):
         open_model(ModelChoice.of("google:gemini-2.5-pro"))
 
 

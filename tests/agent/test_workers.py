@@ -548,5 +548,5 @@ def test_a_place_that_is_no_database_is_refused():
 def test_without_dbos_it_is_said_what_to_install(monkeypatch):
     """The extra is called `durable`."""
     monkeypatch.setattr(dbos, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"foveal\[durable\]"):
+    with pytest.raises(MissingExtra, match=r"\.\[durable\]"):
         DbosQueue("sqlite:///queue.db")

@@ -1,5 +1,6 @@
 """`foveal compact`, and what `foveal why` and `foveal policy show` tell of compaction."""
 
+import shlex
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -82,14 +83,32 @@ def test_as_a_document(run, long):
     assert sum(line["tokens"] for line in trace["lines"]) == done["after"]
 
 
-def test_it_is_undone_by_rewinding_to_the_entry_that_it_names(run, long):
+def test_it_is_undone_by_the_command_that_it_prints(run, long):
     """The prompt after the rewind is the prompt before the fold, to the byte."""
     before = prompt_of(long)
     done = run("compact", "alpha", "--store", long)
-    name = done.out.splitlines()[-1].partition('Session.rewind("')[2].rstrip('")')
-    assert name in {row.id for row in entries(long)}
+    words = shlex.split(done.out.splitlines()[-1])
+    assert words[:3] == ["Undo:", "foveal", "rewind"]
     assert prompt_of(long) != before
-    assert prompt_of(long, rewind_to=name) == before
+    back = run(*words[2:])
+    assert prompt_of(long) == before
+    again = shlex.split(back.out.splitlines()[-1])
+    assert run(*again[2:]).code == 0
+    assert prompt_of(long) != before
+
+
+def test_the_messages_and_the_branches_that_were_left_are_listed(run, long):
+    """`rewind` without an entry says where one may go back to, and what was left."""
+    shown = run("rewind", "alpha", "--store", long, "--json").json
+    assert (shown["messages"][0]["role"], shown["branches"]) == ("system", [])
+    target = shown["messages"][3]
+    assert run("rewind", "alpha", target["entry"], "--store", long).out.startswith(
+        f"alpha goes on from {target['entry']}"
+    )
+    after = run("rewind", "alpha", "--store", long, "--json").json
+    assert [one["entry"] for one in after["messages"]] == [one["entry"] for one in shown["messages"][:4]]
+    assert [one["forked_from"] for one in after["branches"]] == [None]
+    assert "Branches that were left" in run("rewind", "alpha", "--store", long).out
 
 
 def test_a_dry_run_shows_everything_and_writes_nothing(run, long):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -88,3 +89,15 @@ def test_a_stream_without_unicode_gets_ascii(tmp_path):
 def test_the_same_demo_twice_is_the_same(demo):
     """The replay is deterministic, down to the references."""
     assert json.dumps(demo("--json").json) == json.dumps(demo("--json").json)
+
+
+def test_a_budget_that_holds_no_prompt_is_told_first(run, tmp_path, monkeypatch):
+    """Before anything is printed or kept, with the size that would do."""
+    monkeypatch.chdir(tmp_path)
+    done = run("demo", "--budget", 100)
+    assert (done.code, done.out) == (2, "")
+    found = re.fullmatch(
+        r"foveal: 100 tokens hold no prompt of this session; the smallest budget is about ([\d,]+)\n", done.err
+    )
+    assert found
+    assert run("demo", "--budget", found[1]).code == 0

@@ -6,6 +6,8 @@ import pytest
 
 from foveal import Policy, RetentionRule, ToolCall, assistant, open_store, result, user
 from foveal.project.retention_layers import Scenario
+from foveal.session.model_setup import setup_for
+from foveal.session.options import Model
 from foveal.session.policy import DEFAULT_STAGES
 from foveal.session.session import Session
 from foveal.values.retention import Retention
@@ -247,3 +249,19 @@ def test_a_pin_after_a_rewind_stays_on_the_branch(run, tmp_path):
         assert [item.id for atom in session.view.atoms for item in atom.items] == [first.id]
         assert session.view.atoms[0].pinned
     store.close()
+
+
+def test_the_limit_is_the_one_that_a_session_keeps(run):
+    """Of a model that takes less input than its window holds, as `Session` counts it; `foveal models` has the same column."""
+    shown = run("policy", "show", "--model", "gpt-5")
+    assert "budget for gpt-5: input limit 272,000 (window 400,000, output 128,000)" in shown.out
+    limit = setup_for(Model("gpt-5"), Policy()).budget.sendable
+    assert run("policy", "show", "--model", "gpt-5", "--json").json["budget"]["sendable"] == limit == 272_000
+    head, row = run("models", "gpt-5").out.splitlines()[:2]
+    assert (head.split()[1:3], row.split()[1]) == (["input", "limit"], "272,000")
+
+
+def test_the_layers_are_told_in_their_order(run):
+    """As docs/retention.md has them: the author of a tool comes before the file."""
+    said = " ".join(run("policy", "show", "--help").out.split())
+    assert "built in, definition, toolkit, pattern, exact name, scenario, call" in said

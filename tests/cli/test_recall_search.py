@@ -138,4 +138,4 @@ def test_search_by_meaning_without_the_extra_names_the_command(run, kept, monkey
     local_embedder.cache_clear()
     refused = run("search", "alpha", "x", "--like", "--store", kept)
     assert refused.code == 2
-    assert "pip install 'foveal[embed]'" in refused.err
+    assert "pip install '.[embed]'" in refused.err

@@ -91,7 +91,7 @@ def test_without_a_key_it_says_what_to_set(capsys):
 
 def test_a_run_waits_is_listed_and_goes_on(capsys):
     """The question says how to answer; `resume` allows the call, in another process if need be."""
-    assert run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.") == 1
+    assert run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.") == 3
     assert "s#1 waits: May list_files be called?" in capsys.readouterr().err
     assert run("runs", "--status", "awaiting_user") == 0
     assert "s#1  guarded  awaiting_user" in capsys.readouterr().out
@@ -178,3 +178,12 @@ def test_mistakes_are_told(capsys, words, said):
     capsys.readouterr()
     assert run(*words) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_run_that_has_ended_is_not_cancelled(capsys):
+    """Neither the newest of a session nor one before it: both are told by their status."""
+    for _ in range(2):
+        run("run", *SCRIPTED, "--session", "s", "Look.")
+    for name in ("s", "s#1"):
+        assert run("runs", "cancel", name) == 2
+        assert "is completed already; there is nothing to cancel" in capsys.readouterr().err

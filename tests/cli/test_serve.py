@@ -109,7 +109,7 @@ def test_a_missing_extra_is_named(run, monkeypatch, words):
     monkeypatch.setattr("foveal.cli.gateway_options.find_spec", lambda name: None)
     done = run(*words)
     assert (done.code, done.out) == (2, "")
-    assert done.err.endswith("Install it with: pip install 'foveal[gateway]'\n")
+    assert done.err.endswith("Install it in the checkout of Foveal: pip install '.[gateway]'\n")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["serve", "--help"], ["wrap", "--help"]])

@@ -11,7 +11,9 @@ from foveal.session.session import Session
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.sqlite.index import index_file
 
-HEADINGS = ["model", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$"]
+HEADINGS = [
+    *("model", "input", "limit", "window", "output", "input", "$", "output", "$", "cache", "read", "$", "write", "$")
+]
 
 
 def test_sessions_are_listed(run, kept):

@@ -97,7 +97,7 @@ def test_an_empty_file_is_the_built_in_policy(written, text, name):
 def test_yaml_without_its_extra_is_named(written, monkeypatch):
     """Where PyYAML is not installed, the error says which extra brings it."""
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(MissingExtra, match=r"policy\.yaml: .*foveal\[yaml\]"):
+    with pytest.raises(MissingExtra, match=r"policy\.yaml: .*\.\[yaml\]"):
         read_policy(written(YAML, "policy.yaml"))
 
 

@@ -259,5 +259,5 @@ def test_a_password_in_an_address_is_not_shown(endpoint):
 def test_without_the_sdk_the_command_is_told(monkeypatch, make, extra):
     """The error is the line to type, when the summariser is made and not when it is needed."""
     monkeypatch.setattr(sdk_endpoint, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=rf"pip install 'foveal\[{extra}\]'"):
+    with pytest.raises(MissingExtra, match=rf"pip install '\.\[{extra}\]'"):
         make("m")

@@ -160,5 +160,5 @@ def test_other_json_is_no_answer(answer):
 def test_without_its_package_the_command_is_told(monkeypatch, tmp_path):
     """The error is the line to type."""
     monkeypatch.setattr(local, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'foveal\[local\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[local\]'"):
         LocalModel(tmp_path)

@@ -4,7 +4,7 @@
     model = "claude-sonnet-5"                        # or a table: {model, provider, base_url, key_env, timeout_s, options}
     fallbacks = ["openai:gpt-5"]
     instructions = "You mend failing tests."
-    tools = ["files", "todos", "shell"]
+    tools = ["files", "todos", "shell", "mytools:ping"]   # built in; or a function of mytools.py beside the file
     agents = ["reader.toml"]                         # also: detached, handoffs
     policy = "policy.toml"                           # or a table
     [limits]
@@ -20,22 +20,27 @@
 key is an error that names the nearest known one. Paths are seen from the file that has them.
 """
 
+import re
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import FunctionType
 from typing import Any, cast
 
 import msgspec
 
 from foveal.agent.agent import Agent
-from foveal.agent.approvals import ApprovalRule
+from foveal.agent.approvals import VERDICTS, ApprovalRule
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.mcp_tools import McpServer, lasting_tools
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import Limits
 from foveal.agent.providers import open_model
-from foveal.agent.tools import Tool
+from foveal.agent.tools import Tool, tool
 from foveal.context.environment import Environment
 from foveal.context.skills import Skills
 from foveal.session.policy import Policy, policy_from
@@ -43,10 +48,22 @@ from foveal.session.policy_file import laid_over, read_policy
 from foveal.text.plain_yaml import plain_yaml
 from foveal.text.redaction import redact_secrets
 from foveal.values.errors import BadInput, BadPolicy
+from foveal.writers.faults import describe
 
 MOST_BYTES = 1 << 20
 """More than anybody writes by hand."""
 
+
+_WRONG_TYPE = re.compile(r"Expected `([^`]+)`, got `")
+_FORMS = {
+    "int": "is a number, without quotes",
+    "float": "is a number, without quotes",
+    "bool": "is true or false, without quotes",
+    "str": "is a text, in quotes",
+    "array": "is a list, in brackets",
+    "object": "is a table of its own",
+}
+"""Forms of values in a file, by the beginning of msgspec's name for them."""
 
 _PATHS = ("agents", "detached", "handoffs", "policy", "skills", "workspace")
 
@@ -106,8 +123,10 @@ def _agent(
     table = _converted(_joined(path, ()), path)
     folder, chain, redacts = path.parent, (*above, path.resolve()), redacts or table.redact
     mine = [own[name] for name in table.tools if name in own]
+    others_named = [name for name in table.tools if name not in own]
+    mine += [_named(path, lambda name=name: _module_tool(name, folder)) for name in others_named if ":" in name]
     built_in = _named(
-        path, lambda: built_in_tools([name for name in table.tools if name not in own], folder / table.workspace)
+        path, lambda: built_in_tools([name for name in others_named if ":" not in name], folder / table.workspace)
     )
     served = _named(
         path, lambda: [one for name, server in table.mcp.servers.items() for one in lasting_tools(name, server)]
@@ -141,6 +160,29 @@ def _agent(
     )
 
 
+def _module_tool(named: str, folder: Path) -> Tool:
+    """Return the tool that `MODULE:FUNCTION` names, from the module of that name in the folder of the file. This runs it."""
+    module, _, function = named.rpartition(":")
+    place = folder / (module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
+    if not place.is_file():
+        raise BadInput(f"there is no {place}, which the tool {named!r} is to come from")
+    spec = spec_from_file_location(f"foveal_agent_tools.{place.stem}", place)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{place} is no module of Python")
+    if str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))  # for modules beside it; at the end, so that it hides no installed one
+    made = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(made)
+    except Exception as error:
+        raise BadInput(f"{place} cannot be imported: {describe(error)}") from error
+    found = getattr(made, function, None)
+    if not isinstance(found, Tool) and not callable(found):
+        names = [name for name, value in vars(made).items() if isinstance(value, Tool | FunctionType)]
+        raise BadInput(f"{place} has no function {function!r}. {did_you_mean(function, names)}")
+    return found if isinstance(found, Tool) else tool(found)
+
+
 def _named(path: Path, make: Callable[[], Any]) -> Any:
     """Return a value; an error about it names the file."""
     try:
@@ -163,14 +205,24 @@ def _converted(table: Mapping[str, Any], path: Path) -> AgentTable:
     try:
         return msgspec.convert(table, AgentTable)
     except (msgspec.ValidationError, BadInput) as error:
-        said = str(error)
-        known = {
-            one
-            for kind in (AgentTable, ModelChoice, Limits, ApprovalRule, McpTable, McpServer)
-            for one in kind.__struct_fields__
-        }
-        hint = f". {did_you_mean(said.split('`')[1], known)}" if "unknown field" in said else ""
-        raise BadInput(f"{path}: {said}{hint}") from None
+        raise BadInput(f"{path}: {_plain_error(str(error))}") from None
+
+
+def _plain_error(said: str) -> str:
+    """Return an error of msgspec about a table in the words of the file: the key, and the form that its value has."""
+    error, _, where = said.partition(" - at `$")
+    where = where.rstrip("`").lstrip(".")
+    if "unknown field" in error:
+        kinds = (AgentTable, ModelChoice, Limits, ApprovalRule, McpTable, McpServer)
+        known = {one for kind in kinds for one in kind.__struct_fields__}
+        return f"{said}. {did_you_mean(error.split('`')[1], known)}"
+    if error.startswith("Invalid enum value") and where.endswith("verdict"):
+        near = get_close_matches(error.split("'")[1], VERDICTS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"{where}: verdict is {', '.join(VERDICTS[:-1])} or {VERDICTS[-1]}{hint}"
+    wanted = _WRONG_TYPE.match(error)
+    form = next((text for name, text in _FORMS.items() if wanted and wanted[1].startswith(name)), "")
+    return f"{where} {form}" if form else said
 
 
 def _joined(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
@@ -196,7 +248,19 @@ def _with_whole_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             return [whole(one) for one in cast("list[object]", value)]
         return str((folder / value).resolve()) if isinstance(value, str) else value
 
-    return {key: whole(value) if key in _PATHS else value for key, value in table.items()}
+    joined = {key: whole(value) if key in _PATHS else value for key, value in table.items()}
+    if isinstance(tools := joined.get("tools"), list):
+        joined["tools"] = [_whole_tool(one, folder) for one in cast("list[object]", tools)]
+    return joined
+
+
+def _whole_tool(named: object, folder: Path) -> object:
+    """Return the name of a tool; that of a module with its whole path."""
+    if not isinstance(named, str) or ":" not in named:
+        return named
+    module, _, function = named.rpartition(":")
+    file = module if module.endswith(".py") else f"{module.replace('.', '/')}.py"
+    return f"{(folder / file).resolve()}:{function}"
 
 
 def _table(path: Path) -> dict[str, Any]:

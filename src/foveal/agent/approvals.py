@@ -2,17 +2,19 @@
 decides."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from foveal.agent.near_names import did_you_mean
 from foveal.text.repair import json_object
 from foveal.values.errors import BadInput
 
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 class ApprovalRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,6 +45,25 @@ class ApprovalRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
             name in arguments and _compiled(pattern).search(_text(arguments[name]))
             for name, pattern in self.arguments.items()
         )
+
+
+def check_rules(rules: Iterable[ApprovalRule], tools: Mapping[str, Collection[str] | None]) -> None:
+    """Raise `BadInput` for a rule that can match no call: of a tool, or by an argument, that the agent does not have.
+
+    `tools` are the names of the tools with those of their arguments; None where any name may come. `*` is never wrong.
+    """
+    for place, rule in enumerate(rules):
+        found = [name for name in tools if fnmatchcase(name, rule.tool)]
+        if not found and rule.tool != "*":
+            raise BadInput(
+                f"approvals[{place}] names no tool of this agent: {rule.tool!r}. {did_you_mean(rule.tool, tools)}"
+            )
+        taken = [tools[name] for name in found]
+        known = {name for names in taken for name in names or ()}
+        if found and None not in taken and (wrong := [name for name in rule.arguments if name not in known]):
+            raise BadInput(
+                f"approvals[{place}] names no argument of {' or '.join(found)}: {wrong[0]!r}. {did_you_mean(wrong[0], known)}"
+            )
 
 
 @lru_cache(256)

@@ -1,14 +1,16 @@
 """The definition of an agent: its words, its models, its tools and its bounds. It holds no state: a run has a session."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foveal.agent.approvals import ApprovalRule
+from foveal.agent.approvals import ApprovalRule, check_rules
+from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import Limits
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 class AgentDefinition:
     """An agent as its driver sees it; `Agent` is the same with the verbs of a user.
 
+    `tools` are tools, functions, and names of built-in ones for the current folder, such as "files".
     `fallbacks` are asked in their order when a model refuses for good or does not answer. `on_demand` names tools, also by
     patterns with `*` and `?`, that are offered when the model has found them with `foveal_tools` or the user mentions them:
     for agents with more tools than a prompt should hold. `agents` are sub-agents, to which the model may delegate;
@@ -51,7 +54,7 @@ class AgentDefinition:
         name: str = "agent",
         description: str = "",
         fallbacks: Sequence[str | ModelChoice | Mapping[str, Any]] = (),
-        tools: Sequence[Tool | Callable[..., object]] = (),
+        tools: Sequence[Tool | Callable[..., object] | str] = (),
         on_demand: Sequence[str] = (),
         agents: "Sequence[AgentDefinition]" = (),
         detached: "Sequence[AgentDefinition]" = (),
@@ -71,18 +74,34 @@ class AgentDefinition:
         self.name, self.description, self.instructions = name, description, instructions
         self.models = tuple(ModelChoice.of(one) for one in (model, *fallbacks))
         """The models in the order in which they are asked."""
-        self.toolset = as_tools(tools)
+        self.toolset = as_tools(_with_built_in(tools))
         self.on_demand = _matching(on_demand, self.toolset)
         """Names of the tools that are offered on demand."""
         self.agents = _by_name(name, agents)
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
+        check_rules(self.approvals, self._arguments_of_tools())
         others = frozenset((*self.agents, *self.detached, *self.handoffs))
         behind = [one.definition for name, one in self.toolset.items() if name in self.on_demand]
         self.environment = _with_tools(_with_agents(environment, others), behind)
         self.summariser, self.open_model = summariser, open_model
         self.on_event, self.redact = on_event, redact
+
+    def _arguments_of_tools(self) -> dict[str, Collection[str] | None]:
+        """Return the tools that a rule may be about, with the names of their arguments: also those for other agents, and the
+        built-in ones that this agent is not given, for rules are shared by files that extend each other."""
+        known: dict[str, Collection[str] | None] = dict.fromkeys(_built_in_names()) | {
+            name: None if one.parameters.get("additionalProperties", True) else one.parameters.get("properties", {})
+            for name, one in self.toolset.items()
+        }
+        by_agents = {
+            "delegate": self.agents,
+            "spawn": self.detached,
+            "spawned": self.detached,
+            "handoff": self.handoffs,
+        }
+        return known | {name: None for name, others in by_agents.items() if others}
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""
@@ -91,6 +110,23 @@ class AgentDefinition:
         thin = THIN_CHARACTERS if limits.thin_answer == usual.thin_answer else limits.thin_answer
         made.limits = msgspec.structs.replace(limits, max_steps=steps, thin_answer=thin)
         return made
+
+
+AgentDefinition.__init__.__qualname__ = "Agent.__init__"
+"""The name in errors about arguments: that of the class which people write."""
+
+
+@cache
+def _built_in_names() -> tuple[str, ...]:
+    return tuple(one.name for one in built_in_tools(("files", "todos", "ask_human", "shell", "fetch")))
+
+
+def _with_built_in(tools: Sequence[Tool | Callable[..., object] | str]) -> Iterator[Tool | Callable[..., object]]:
+    """Yield the tools, with those of the current folder in the place of names of built-in ones."""
+    if isinstance(tools, str):
+        raise BadInput(f"tools is {tools!r}; it is a list of tools, functions and names: tools=[{tools!r}]")
+    for one in tools:
+        yield from built_in_tools((one,)) if isinstance(one, str) else (one,)
 
 
 def _with_agents(environment: Environment | None, names: frozenset[str]) -> Environment | None:

@@ -152,7 +152,10 @@ class RunDriver:
         late = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
         words = [_queued(place, one) for place, one in late if isinstance(one, Steering | FollowUp)]
         words = [msgspec.structs.replace(one, is_steering=False) for one in words]
-        began = (RunBegan(state.run + 1, self.agent.name, self._parent), *map(InboxRead, [late[-1][0]] if late else ()))
+        began = (
+            RunBegan(state.run + 1, self.agent.name, self._parent, first_model=self.agent.models[0].spelled),
+            *map(InboxRead, [late[-1][0]] if late else ()),
+        )
 
         def write(session: Session) -> None:
             left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []

@@ -1,6 +1,8 @@
 """The port to models: a request goes out, the provider's events come back; and the choice of a model as data."""
 
+import re
 from collections.abc import AsyncGenerator, Mapping
+from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 import msgspec
@@ -19,6 +21,7 @@ DIALECT_OF: dict[str, str] = {
     "anthropic": "anthropic",
     "google": "gemini",
 }
+_USER_IN_URL = re.compile(r"//[^/@]*@")
 _PROVIDER_OF = {dialect: name for name, dialect in DIALECT_OF.items()}
 
 
@@ -72,9 +75,21 @@ class ModelChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
                 raise BadInput(f"a model is not understood: {error}") from None
         kind, colon, rest = said.partition(":")
         if not colon or kind not in get_args(ProviderName):
+            near = get_close_matches(kind, DIALECT_OF) if colon and not find(said).known else ()
+            if near:
+                raise BadInput(f"there is no provider {kind!r}. Did you mean {' or '.join(near)}?")
             return cls(said)
-        model, _, base_url = rest.partition("@")
+        model, at, base_url = rest.partition("@")
+        if at and not base_url.startswith(("http://", "https://")):
+            raise BadInput(f"{said!r}: {base_url!r} is no address; one begins with http:// or https://")
         return cls(model, kind, base_url)
+
+    @property
+    def spelled(self) -> str:
+        """The model and its address as `of` reads them, without a password in the address."""
+        provider = self.provider_name if self.base_url else self.provider
+        model = f"{provider}:{self.model}" if provider else self.model
+        return f"{model}@{_USER_IN_URL.sub('//', self.base_url)}" if self.base_url else model
 
     @property
     def dialect(self) -> str:

@@ -29,12 +29,42 @@ FACTS: dict[str, ProviderFacts] = {
 }
 
 
+_UNREACHABLE = frozenset({"APIConnectionError", "ConnectError"})
+"""Names of the errors of SDKs, and of httpx below Google's, for an address at which nobody answers."""
+_WRONG_KEY = 401
+
+
 def open_model(choice: ModelChoice) -> ModelPort:
     """Return the adapter for a model. `MissingExtra` without its SDK; `ModelFailed` without a key, and what to set."""
     facts = FACTS[choice.provider_name]
     if not _is_installed(facts.package):
         raise MissingExtra(f"Asking {choice.model} at {facts.title}", facts.extra)
     return SdkPort(choice, _key(choice, facts), _SDKS[choice.provider_name])
+
+
+def _key_name(choice: ModelChoice, facts: ProviderFacts) -> str:
+    """Return the variable whose key is sent; nothing for an address of the user's own without one."""
+    return next((name for name in _key_names(choice, facts) if os.environ.get(name)), "")
+
+
+def _key_names(choice: ModelChoice, facts: ProviderFacts) -> tuple[str, ...]:
+    return (choice.key_env,) if choice.key_env else () if choice.base_url else facts.key_names
+
+
+def _plain_error(error: Exception, choice: ModelChoice) -> Exception:
+    """Return the error of an SDK with the address that does not answer, or the variable of the key that was refused."""
+    facts = FACTS[choice.provider_name]
+    if type(error).__name__ in _UNREACHABLE:
+        who = f"the server at {choice.base_url}" if choice.base_url else facts.title
+        ask = "Is it running?" if choice.base_url else "Is there a way to the network?"
+        return ConnectionError(f"{who} cannot be reached. {ask}")
+    if getattr(error, "status_code", getattr(error, "code", None)) != _WRONG_KEY:
+        return error
+    if name := _key_name(choice, facts):
+        who = choice.base_url or facts.title
+        return ModelFailed(choice.model, "auth", f"{who} refused the key in {name} ({_WRONG_KEY})", "Set another key.")
+    said = f"{choice.base_url} wants a key ({_WRONG_KEY})"
+    return ModelFailed(choice.model, "auth", said, "Name the variable that holds it with key_env, in an agent file.")
 
 
 def _is_installed(package: str) -> bool:
@@ -46,11 +76,11 @@ def _is_installed(package: str) -> bool:
 
 def _key(choice: ModelChoice, facts: ProviderFacts) -> str:
     """Return the key of a choice. The provider's usual key is sent to no other address."""
-    names = (choice.key_env,) if choice.key_env else () if choice.base_url else facts.key_names
+    names = _key_names(choice, facts)
     if not names:
         return "none"
-    if found := next((value for name in names if (value := os.environ.get(name))), ""):
-        return found
+    if name := _key_name(choice, facts):
+        return os.environ[name]
     advice = f"Set {' or '.join(names)}"
     advice += "." if choice.key_env else ", name another variable with key_env, or another address with base_url."
     raise ModelFailed(choice.model, "auth", f"there is no key for {facts.title}.", advice)
@@ -68,7 +98,11 @@ class SdkPort:
 
     async def complete(self, request: Mapping[str, Any]) -> AsyncGenerator[Mapping[str, Any], None]:
         """Send a request and yield the events of the reply."""
-        async with aclosing(await self._sdk.ask(self._client, request, self._choice.options)) as events:
+        try:
+            stream = await self._sdk.ask(self._client, request, self._choice.options)
+        except Exception as error:
+            raise _plain_error(error, self._choice) from error
+        async with aclosing(stream) as events:
             async for event in events:
                 yield event.model_dump(exclude_unset=True, exclude={"sdk_http_response", "parsed"}, warnings=False)
 

@@ -40,6 +40,8 @@ class RunBegan(_Mark, frozen=True, tag="began"):
     """The run whose tool call began this one."""
     model: int = 0
     """Place of the model in the agent's chain of models."""
+    first_model: str = ""
+    """The first model of that chain with its address, as `foveal run --model` takes it; empty in older logs."""
 
 
 class StatusSet(_Mark, frozen=True, tag="status"):

@@ -134,6 +134,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     status: RunStatus | None = None
     reason: str = ""
     model: int = 0
+    first_model: str = ""
+    """The first model of the agent when the run began, with its address; empty in older logs and after a handoff."""
     inbox: int = 0
     """Messages of the inbox that were taken. They are counted for the session, not for the run."""
     turn: int = 0
@@ -346,6 +348,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
                 "agent": began.agent,
                 "parent": began.parent,
                 "model": began.model,
+                "first_model": began.first_model,
                 "told": began.agent,
             }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
@@ -395,14 +398,9 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
-            fresh: dict[str, Any] = {
-                "model": 0,
-                "renewed_at": (state.all_steps,),
-                "calls": 0,
-                "repeated": {},
-                "malformed": 0,
-            }
-            return {"agent": agent, "told": agent, "handing": "", "handoffs": state.handoffs + 1, **fresh}
+            own: dict[str, Any] = {"agent": agent, "told": agent, "model": 0, "first_model": ""}
+            bounds: dict[str, Any] = {"renewed_at": (state.all_steps,), "calls": 0, "repeated": {}, "malformed": 0}
+            return {**own, **bounds, "handing": "", "handoffs": state.handoffs + 1}
         case _:
             return {}
 

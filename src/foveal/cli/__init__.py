@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from foveal.cli.output import Output, complain
+from foveal.cli.output import Output, complain, complaints
 from foveal.cli.parser import parse
 from foveal.values.errors import FovealError
 
@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0; 1 if it found a problem; 2 if it could not be done."""
+    """Run one command and return its exit code, as `foveal --help` lists them."""
     try:
         return _run(argv)
     except FovealError as error:
@@ -40,7 +40,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as done:  # --help and --version have printed their text
         return done.code if isinstance(done.code, int) else 0
     out = Output(sys.stdout, is_json=args.json)
-    code: int | None = args.run(args, out)
+    with complaints():
+        code: int | None = args.run(args, out)
     sys.stdout.flush()
     return code or 0
 

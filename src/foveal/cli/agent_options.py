@@ -1,25 +1,41 @@
 """Options of the commands that drive an agent: its file, its provider, its model; and the default agent for a folder."""
 
 import os
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
+
+import msgspec
 
 from foveal.agent.agent import Agent
 from foveal.agent.agent_file import read_agent
 from foveal.agent.built_in_tools import built_in_tools
+from foveal.agent.definition import everybody
 from foveal.agent.model_port import DIALECT_OF, ModelChoice, ModelPort
 from foveal.agent.providers import FACTS, open_model
+from foveal.agent.run_log import read_run
+from foveal.cli.arguments import existing_store
 from foveal.dialects import find_dialect
 from foveal.dialects.tools import read_tools
+from foveal.models.catalogue import all_models, find
 from foveal.testing.provider import Call, ReceivedRequest, ScriptedProvider, Turn
 from foveal.testing.provider.tools import sample_arguments
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, FovealError, NotFound
 
 SCRIPTED = "scripted"
-USUAL_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5", "google": "gemini-2.5-pro"}
+USUAL_MODELS = {
+    "anthropic": "claude-sonnet-5",
+    "openai": "gpt-5",
+    "openai-responses": "gpt-5",
+    "google": "gemini-2.5-pro",
+}
 """Models of the default agent, by the provider whose key is set; the first one found is taken."""
+DEFAULT_AGENT = "default"
+_SCRIPTED_MODEL = ModelChoice("gpt-5", "openai", "http://scripted.invalid/v1")
+"""The model of runs that the scripted provider answers. No such address exists: their conversations are sent nowhere else."""
 
 INSTRUCTIONS = """\
 You are an agent that works in a folder of the user's. Look before you answer: list, search and read the files that matter,
@@ -39,28 +55,61 @@ def add_agent(parser: ArgumentParser) -> None:
 
 
 @contextmanager
-def opened_agent(args: Namespace) -> Generator[Agent]:
+def opened_agent(args: Namespace, before: str = "") -> Generator[Agent]:
     """Yield the agent that the options name. With the scripted provider, a server on this machine answers in its models'
-    place."""
-    if args.provider != SCRIPTED:
-        yield _agent(args)
+    place.
+
+    `before` is the model that the conversation has had, as `model_before` returns it: the default agent goes on with that
+    one where the options name no other.
+    """
+    is_named = args.model is not None or args.provider is not None
+    if args.provider != SCRIPTED and (is_named or before != _SCRIPTED_MODEL.spelled):
+        yield _agent(args, before)
         return
     with ScriptedProvider(improvise=_improvise) as provider:
 
         def scripted(choice: ModelChoice) -> ModelPort:
-            return open_model(ModelChoice("gpt-5", "openai", f"{provider.url}/v1"))
+            return open_model(ModelChoice(_SCRIPTED_MODEL.model, _SCRIPTED_MODEL.provider, f"{provider.url}/v1"))
 
-        agent = _agent(args)
-        agent.models, agent.open_model = (ModelChoice("gpt-5", "openai"),), scripted
-        for one in (*agent.agents.values(), *agent.detached.values(), *agent.handoffs.values()):
-            one.models, one.open_model = agent.models, scripted
+        agent = _agent(args, before)
+        for one in everybody([agent]):
+            one.models, one.open_model = (_SCRIPTED_MODEL,), scripted
         yield agent
 
 
-def _agent(args: Namespace) -> Agent:
-    choice = None if args.model is None else ModelChoice.of(args.model)
-    if choice is None and args.provider in USUAL_MODELS:
-        choice = ModelChoice(USUAL_MODELS[args.provider], args.provider)
+def check_models(agent: Agent) -> None:
+    """Raise the reason for which no model of the agent can be asked: a key or an SDK that is missing."""
+    reasons: list[FovealError] = []
+    for choice in agent.models:
+        try:
+            agent.open_model(choice)
+        except FovealError as error:
+            reasons.append(error)
+        else:
+            return
+    raise reasons[0]
+
+
+def model_before(args: Namespace, session: str) -> str:
+    """Return the model that the newest run of a session began with, and its address; nothing for a new conversation, and
+    where the options name a model or an agent."""
+    if not session or args.agent or args.model or args.provider:
+        return ""
+    try:
+        with existing_store(args.store) as store:
+            return read_run(store, session).first_model
+    except NotFound:  # of the store: this run is its first
+        return ""
+
+
+def go_on_options(args: Namespace) -> str:
+    """Return the options by which another command finds the same agent, model and store, for a line to paste."""
+    named = {name: getattr(args, name) for name in ("agent", "provider", "model", "workspace", "store")}
+    return "".join(f" --{name} {shlex.quote(said)}" for name, said in named.items() if said not in (None, "", "."))
+
+
+def _agent(args: Namespace, before: str) -> Agent:
+    choice = _named_model(args)
     if args.agent:
         agent = read_agent(args.agent)
         agent.models = (choice, *agent.models[1:]) if choice else agent.models
@@ -68,16 +117,41 @@ def _agent(args: Namespace) -> Agent:
     if not Path(args.workspace).is_dir():
         raise BadInput(f"{args.workspace} is no folder; name one with --workspace")
     tools = built_in_tools(_TOOLS, args.workspace)
-    return Agent(INSTRUCTIONS, model=choice or _usual_model(args.provider), name="default", tools=tools)
+    choice = choice or (ModelChoice.of(before) if before else _usual_model())
+    return Agent(INSTRUCTIONS, model=choice, name=DEFAULT_AGENT, tools=tools)
 
 
-def _usual_model(provider: str | None) -> ModelChoice:
-    if provider == SCRIPTED:
-        return ModelChoice("gpt-5", "openai")
+def _named_model(args: Namespace) -> ModelChoice | None:
+    """Return the model that the options name; None if they name none."""
+    if args.provider == SCRIPTED:
+        return _SCRIPTED_MODEL
+    if args.model is None:
+        return None if args.provider is None else ModelChoice(USUAL_MODELS[args.provider], args.provider)
+    choice = ModelChoice.of(args.model)
+    if args.provider is None:
+        _check_known(choice)
+        return choice
+    if choice.provider not in ("", args.provider):
+        raise BadInput(f"--model {args.model} and --provider {args.provider} name two providers; leave out one")
+    return msgspec.structs.replace(choice, provider=args.provider)
+
+
+def _check_known(choice: ModelChoice) -> None:
+    """Raise `BadInput` for a model of no named provider that the catalogue does not know: it would be asked for anywhere."""
+    if choice.provider or find(choice.model).known:
+        return
+    near = get_close_matches(choice.model, [one.id.rpartition("/")[2] for one in all_models()], n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise BadInput(
+        f"there is no model {choice.model}.{hint} For one that Foveal does not know: openai:NAME, or openai:NAME@URL"
+    )
+
+
+def _usual_model() -> ModelChoice:
     for name, model in USUAL_MODELS.items():
         if any(os.environ.get(key) for key in FACTS[name].key_names):
             return ModelChoice(model, name)
-    keys = ", ".join(FACTS[name].key_names[0] for name in USUAL_MODELS)
+    keys = ", ".join(dict.fromkeys(FACTS[name].key_names[0] for name in USUAL_MODELS))
     raise BadInput(
         f"there is no key for a model: set one of {keys}; or name a server of your own with --model openai:MODEL@URL; "
         f"or try it without any: --provider {SCRIPTED}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from foveal.stores import open_store
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
-from foveal.values.errors import NotFound
+from foveal.values.errors import BadInput, NotFound
 
 
 def positive(text: str) -> int:
@@ -47,17 +47,21 @@ def add_store(parser: ArgumentParser) -> None:
 
 def store_place(named: str | None) -> Path | DatabaseAddress:
     """Return the place of the store: the named one, $FOVEAL_STORE or ./foveal.db."""
-    return find_place(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+    place = find_place(named or os.environ.get("FOVEAL_STORE") or "foveal.db")
+    if isinstance(place, Path) and place.is_dir():
+        raise BadInput(f"{place} is a folder; a store is a file")
+    return place
 
 
-def existing_place(named: str | None) -> Path | DatabaseAddress:
-    """Return the place of a store that exists; `NotFound` if there is none. A database says so itself when it is opened."""
+def existing_place(named: str | None, how: str = "with --store FILE") -> Path | DatabaseAddress:
+    """Return the place of a store that exists; `NotFound` if there is none, and how to name one. A database says so itself
+    when it is opened."""
     place = store_place(named)
     if isinstance(place, Path):
         if not place.exists():
-            raise NotFound(f"there is no store at {place}; name one with --store FILE or $FOVEAL_STORE")
+            raise NotFound(f"there is no store at {place}; name one {how} or $FOVEAL_STORE")
         if not place.is_file() or not place.stat().st_size:
-            raise NotFound(f"{place} is not a store; name one with --store FILE or $FOVEAL_STORE")
+            raise NotFound(f"{place} is not a store; name one {how} or $FOVEAL_STORE")
     return place
 
 

@@ -137,6 +137,10 @@ COMMANDS: dict[str, CommandHelp] = {
             "foveal compact fix-login --summariser openai:gpt-5-mini --store agent.db",
         ),
     ),
+    "rewind": CommandHelp(
+        "Go back to an earlier entry of a stored session; without one, list its messages and the branches that were left.",
+        ("foveal rewind fix-login --store agent.db", "foveal rewind fix-login k3v9x2m1qa --store agent.db"),
+    ),
     "policy": CommandHelp(
         "Show the policy that holds: budget, stages, compaction, recall, and each tool's retention with the layer it comes from.",
         ("foveal policy show --policy policy.toml", "foveal policy show bash --policy policy.toml --scenario ci"),

@@ -1,9 +1,10 @@
 """Fold a stored session now: older messages are covered by a summary, down to half of their tokens.
 
-Nothing is lost: the log keeps every message, and the last line of the output says how to go back. With --dry-run everything
-is shown and nothing is written; no summariser is asked.
+Nothing is lost: the log keeps every message, and the last line of the output is the command that goes back. With --dry-run
+everything is shown and nothing is written; no summariser is asked.
 """
 
+import shlex
 import warnings
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from foveal.analysis.inspect.stored_session import AbsentRenderers, copy_session, known_session, recorded_setup
-from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.arguments import add_store, command_line, existing_store
 from foveal.cli.output import Output, complain
 from foveal.session.model_setup import SCENARIO, ModelSetup, UnknownModelWarning
 from foveal.session.options import Host, Model
@@ -82,7 +83,7 @@ def run(args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document(_document(done, is_dry=args.dry_run))
     else:
-        _print(done, out, is_dry=args.dry_run)
+        _print(done, args.store, out, is_dry=args.dry_run)
 
 
 def _known_setup(name: str, recorded: Setup) -> ModelSetup:
@@ -146,7 +147,7 @@ def _opened(store: Store, name: str, setup: ModelSetup, *, summariser: str | Non
     return session
 
 
-def _print(done: Compacted, out: Output, *, is_dry: bool) -> None:
+def _print(done: Compacted, store: str | None, out: Output, *, is_dry: bool) -> None:
     fold, pressure = done.fold, done.pressure
     if fold is None:
         share = f"{pressure.share:.1%} of the {pressure.limit:,} above which a fold is due"
@@ -172,7 +173,8 @@ def _print(done: Compacted, out: Output, *, is_dry: bool) -> None:
     if is_dry:
         out.line("Nothing was written.")
     else:
-        out.line(f'Undo: Session.rewind("{done.rewind_to}")')
+        where = f" --store {shlex.quote(store)}" if store else ""
+        out.line(f"Undo: {command_line()} rewind {shlex.quote(done.session)} {done.rewind_to}{where}")
 
 
 def _print_covered(done: Compacted, fold: Fold, out: Output) -> None:

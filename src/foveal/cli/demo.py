@@ -8,16 +8,19 @@ from pathlib import Path
 from foveal.analysis.inspect.stored_session import copy_session
 from foveal.analysis.recordings import Recording
 from foveal.analysis.replay.demo import BUDGET, comparison, demo_recording, footnote, intro, saving_texts
-from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay
+from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay, replay, usable_tools
 from foveal.analysis.replay.report import document, totals
 from foveal.analysis.replay.series import series_of
 from foveal.cli.arguments import add_json, command_line, positive
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output
 from foveal.cli.terminal_chart import chart
+from foveal.session.options import Model
 from foveal.session.policy import BudgetTable, Policy
+from foveal.session.session import Session
 from foveal.stores import MemoryStore, open_store
 from foveal.stores.artifacts import artifacts_folder
+from foveal.values.errors import BadInput, FovealError, OverBudget
 from foveal.viewer.builder import stored_page
 from foveal.viewer.page import page
 
@@ -37,6 +40,8 @@ def run(args: Namespace, out: Output) -> None:
     recording, memory = demo_recording(), MemoryStore()
     policy = Policy(budget=BudgetTable(limit=args.budget, reserve=0))
     done = replay(recording, model=args.model, policy=policy, dialect="openai_chat", store=memory)
+    if all(call.sent is None for call in done.calls):
+        raise _too_small(memory, recording, policy, args)
     if out.is_json:
         out.document(document([done]))
     else:
@@ -46,6 +51,19 @@ def run(args: Namespace, out: Output) -> None:
         stream.write(page([stored_page(memory, recording.id, source=str(STORE))]))
     if not out.is_json:
         _print_next(done, out)
+
+
+def _too_small(memory: MemoryStore, recording: Recording, policy: Policy, args: Namespace) -> FovealError:
+    """Return the error about a budget that holds no prompt, with the size that would hold all of them."""
+    with Session(memory, recording.id, model=Model(args.model, "openai_chat"), policy=policy) as session:
+        try:
+            session.prompt(usable_tools(recording, "openai_chat")[0])
+        except OverBudget as error:
+            least = f"the smallest budget is about {error.needed:,}"
+            return BadInput(f"{args.budget:,} tokens hold no prompt of this session; {least}")
+        except FovealError as error:
+            return error
+    return BadInput(f"{args.budget:,} tokens hold no prompt of this session; name a larger budget")
 
 
 def _print(recording: Recording, done: Replay, out: Output) -> None:

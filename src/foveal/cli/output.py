@@ -50,19 +50,19 @@ def complain(text: object) -> None:
 
 
 @contextmanager
-def complaints(category: type[Warning]) -> Generator[None]:
-    """Write the warnings of this category to stderr as complaints, each text once, while the block runs."""
+def complaints() -> Generator[None]:
+    """Write the warnings to users as complaints to stderr, each text once, while the block runs."""
     texts, show = set[str](), warnings.showwarning
 
     def tell(message: Warning | str, kind: type[Warning], *place: Any) -> None:
-        if not issubclass(kind, category):
+        if not issubclass(kind, UserWarning):
             show(message, kind, *place)
         elif str(message) not in texts:
             texts.add(str(message))
             complain(message)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", category)
+        warnings.simplefilter("always", UserWarning)
         warnings.showwarning = tell
         yield
 

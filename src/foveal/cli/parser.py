@@ -94,7 +94,8 @@ def _frame() -> tuple[argparse.ArgumentParser, Any]:
     parser = _Parser(
         "foveal",
         description="The context engine for LLM agents.",
-        epilog="`foveal COMMAND --help` has examples.",
+        epilog="`foveal COMMAND --help` has examples. Exit codes: 0 done; 1 a problem was found, or a run failed; 2 it could "
+        "not be done; 3 a run waits for you; 130 interrupted.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")

@@ -7,13 +7,12 @@ from argparse import ArgumentParser, Namespace
 
 from foveal.analysis.inspect.stored_session import branch_of, entry_id, known_session
 from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.marks import append_mark
 from foveal.cli.output import Output
 from foveal.record.intake import check_pin
-from foveal.session.options import Clock
-from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Entry, Message, Pin, Unpin
-from foveal.values.errors import BadInput, NotFound, SessionHeld
+from foveal.values.errors import BadInput, NotFound
 from foveal.values.pins import collect_pins
 
 
@@ -41,7 +40,9 @@ def run(args: Namespace, out: Output) -> None:
         pins = collect_pins(branch)
         changed = pins.after(unpin if args.remove else pin) != pins
         if changed:
-            _append(store, name, unpin if args.remove else pin)
+            if not args.remove:
+                check_pin(pin, store, name)
+            append_mark(store, name, unpin if args.remove else pin)
     if out.is_json:
         about = {"session": name, "entry": entry, "tool": args.tool, "text": args.text}
         out.document({**about, "pinned": not args.remove, "changed": changed})
@@ -61,22 +62,3 @@ def _message(store: Store, name: str, prefix: str, branch: list[Entry]) -> str:
     if not isinstance(entry.body, Message):
         raise BadInput(f"entry {entry.id} is a {type(entry.body).__name__.lower()}; only messages are pinned")
     return entry.id
-
-
-def _append(store: Store, name: str, mark: Pin | Unpin) -> None:
-    """Write the mark at the end of the log, without opening the session: a pin needs no model."""
-    if isinstance(mark, Pin):
-        check_pin(mark, store, name)
-    try:
-        writer = store.acquire(name)
-    except SessionHeld as error:
-        what = str(error).partition(". ")[0]
-        raise SessionHeld(f"{what}; nothing was written. Close it there, or pin from there") from None
-    try:
-        head = store.cards(name)[0].head  # read while nobody else can write
-        body, payload = log.checked_body(mark)
-        clock = Clock()
-        entry = Entry(clock.new_id(), head, clock.now_ms(), "cli", body)
-        writer.append([log.to_draft(entry, payload)])
-    finally:
-        writer.release()

@@ -1,7 +1,7 @@
 """Show the policy that holds: budget, stages, compaction, recall, and each tool's retention with the layer it comes from.
 
-`foveal policy show [TOOL…]`. Layers, the lowest first: built in, toolkit, pattern, exact name, scenario, definition, call. The
-last two are said in code, so that no file shows them.
+`foveal policy show [TOOL…]`. Layers, the lowest first: built in, definition, toolkit, pattern, exact name, scenario, call.
+`definition` and `call` are set in code, so `policy show` cannot list them.
 """
 
 import os
@@ -13,10 +13,10 @@ import msgspec
 
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.cli.arguments import add_json
-from foveal.cli.output import Output, complaints
+from foveal.cli.output import Output
 from foveal.models.catalogue import ModelFacts, find
 from foveal.project.retention_layers import Layers
-from foveal.session.model_setup import SCENARIO
+from foveal.session.model_setup import SCENARIO, budget_of
 from foveal.session.policy import Compact, Policy
 from foveal.session.policy_file import read_policy
 from foveal.values.budget import Budget
@@ -37,13 +37,13 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    policy = _read(args.policy) if args.policy else Policy()
+    policy = read_policy(args.policy) if args.policy else Policy()
     source = str(args.policy) if args.policy else "the built-in policy"
     scenario = args.scenario or os.environ.get(SCENARIO) or None
     try:
         layers = policy.layers(scenario)
         facts = find(args.model, policy.models)
-        budget = policy.budget_for(facts.window)
+        budget = budget_of(policy, facts)
     except BadPolicy as error:
         raise BadPolicy(f"{source}: {error}") from None
     names = dict.fromkeys((*args.tools, *(layer.pattern for layer in layers.layers)))
@@ -67,12 +67,6 @@ def run(args: Namespace, out: Output) -> None:
         out.table(("tool", "retention", "value", "from"), rows, "llll")
     else:
         out.wrapped("No tool is named: every result starts full and may be covered. Name a TOOL to see its values.")
-
-
-def _read(path: Path) -> Policy:
-    """Return the policy of a file. Old forms in it are reported on stderr, as all complaints are."""
-    with complaints(UserWarning):
-        return read_policy(path)
 
 
 def _retention(layers: Layers, tool: str) -> dict[str, dict[str, Any]]:
@@ -101,7 +95,8 @@ def _plain(value: object) -> str:
 
 def _print_budget(facts: ModelFacts, budget: Budget, out: Output) -> None:
     out.line()
-    out.line(f"budget for {facts.id}, whose window is {facts.window:,} tokens")
+    output = "" if facts.max_output is None else f", output {facts.max_output:,}"
+    out.line(f"budget for {facts.id}: input limit {facts.max_input:,} (window {facts.window:,}{output})")
     names = [*Budget.__struct_fields__, "sendable"]
     given = [(name, value) for name in names if (value := getattr(budget, name)) is not None]
     out.table(("", ""), [(f"  {name}", f"{value:,}") for name, value in given], "lr")
@@ -136,6 +131,7 @@ def _document(policy: Policy, facts: ModelFacts, budget: Budget, tools: dict[str
     return {
         "model": facts.id,
         "window": facts.window,
+        "input_limit": facts.max_input,
         "budget": msgspec.to_builtins(budget) | {"sendable": budget.sendable},
         "stages": msgspec.to_builtins(policy.stages, enc_hook=str),
         "compact": _compact(policy.compact),

@@ -6,6 +6,7 @@ from importlib import import_module
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.runs import Runs
 from foveal.cli.output import Output
+from foveal.values.errors import BadInput
 
 
 def add_detach(parser: ArgumentParser) -> None:
@@ -24,6 +25,13 @@ def add_queue(parser: ArgumentParser) -> None:
 def opened_queue(args: Namespace) -> RunQueue:
     """Return the queue that the options name."""
     return import_module("foveal.agent.dbos_queue").DbosQueue(args.dbos) if args.dbos else StoreQueue()
+
+
+def detached_queue(args: Namespace) -> RunQueue | None:
+    """Return the queue for a run that is left to workers; None for one that is driven here."""
+    if args.dbos and not args.detach:
+        raise BadInput("--dbos needs --detach: the queue is for runs that are left to the workers")
+    return opened_queue(args) if args.detach else None
 
 
 def tell_detached(runs: Runs, run: str, out: Output) -> int:

@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from foveal.analysis.recordings.places import newest_sessions
+from foveal.analysis.recordings.places import CLIENT_FOLDERS, newest_sessions
 from foveal.analysis.replay.replay import DEFAULT_MODEL, Replay
 from foveal.analysis.replay.report import HEAD, cells, document, note_lines, totals
 from foveal.cli.arguments import add_json, open_place, positive
@@ -120,9 +120,11 @@ def _recordings(args: Namespace) -> list[Path]:
     """Return the files to replay; raise an error if there are none."""
     found = newest_sessions(Path.home(), os.environ, args.recent) if args.recent else []
     if not args.files and not found:
-        what = "no agent that we know has kept a session here" if args.recent else "no recording is named"
+        places = (str(Path(os.environ.get(one.variable) or Path.home() / one.folder)) for one in CLIENT_FOLDERS)
+        absent = f"no agent that we know has kept a session here (looked into {', '.join(places)})"
         raise BadInput(
-            f"{what}; name files, or `--recent 10` for the newest ones of your agents (foveal replay --help)"
+            f"{absent if args.recent else 'no recording is named'}; name files, or `--recent 10` for the newest ones of your "
+            "agents (foveal replay --help)"
         )
     return [*args.files, *found]
 

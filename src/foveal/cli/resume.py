@@ -10,14 +10,15 @@ import msgspec
 
 from foveal.agent.agent import Agent
 from foveal.agent.next_step import DECISIONS
+from foveal.agent.run_reports import run_state
+from foveal.agent.run_state import RunState
 from foveal.agent.runs import Runs
 from foveal.agent.tools import UserAnswer
-from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, check_models, opened_agent
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
-from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
+from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
 from foveal.cli.run_screen import follow, tell_end
-from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 
 
@@ -35,15 +36,41 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    with opened_agent(args) as agent, existing_store(args.store) as store:
-        return asyncio.run(_resume(agent, store, args, out))
+    queue = detached_queue(args)
+    with existing_store(args.store) as store:
+        state = run_state(store, args.run_id)
+        _check_default(state, args)
+        with opened_agent(args, state.first_model) as agent:
+            _check_agent(state, agent, args)
+            if queue is None:
+                check_models(agent)
+            return asyncio.run(_resume(Runs(store, [agent], queue=queue), args, out))
 
 
-async def _resume(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
-    runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
-    state = runs.state(args.run_id)
+def _check_default(state: RunState, args: Namespace) -> None:
+    """Raise `BadInput` if the default agent has not had the run, or nobody can tell which model it has had."""
+    if args.agent is None and state.agent != DEFAULT_AGENT:
+        raise BadInput(f"run {state.id} is one of the agent {state.agent!r}; name its file with --agent")
+    if args.agent is None and not (state.first_model or args.model or args.provider):
+        raise BadInput(
+            f"run {state.id} was begun by an older Foveal, which has not kept the model and its address; "
+            "name them, so that its words go nowhere else: --model MODEL, or --model openai:MODEL@URL"
+        )
+
+
+def _check_agent(state: RunState, agent: Agent, args: Namespace) -> None:
+    """Raise `BadInput` if another agent has had the run, or the agent's file names another model than the run began with."""
     if state.agent != agent.name:
         raise BadInput(f"run {state.id} is one of the agent {state.agent!r}; name its file with --agent")
+    now, is_named = agent.models[0].spelled, args.model is not None or args.provider is not None
+    if not is_named and state.first_model not in ("", now):
+        raise BadInput(
+            f"run {state.id} began with {state.first_model}, and {args.agent} names {now}. "
+            f"Say which one goes on: --model {state.first_model}, or --model {now}"
+        )
+
+
+async def _resume(runs: Runs, args: Namespace, out: Output) -> int:
     try:
         named = await runs.resume(args.run_id, _answer(args))
         if args.detach:

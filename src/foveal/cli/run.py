@@ -9,12 +9,11 @@ from argparse import ArgumentParser, Namespace
 
 from foveal.agent.agent import Agent
 from foveal.agent.runs import Runs
-from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.agent_options import add_agent, check_models, model_before, opened_agent
 from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.output import Output
-from foveal.cli.queue_options import add_detach, opened_queue, tell_detached
+from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
 from foveal.cli.run_screen import follow, tell_end
-from foveal.stores.port import Store
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -32,12 +31,15 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    with opened_agent(args) as agent, open_place(store_place(args.store)) as store:
-        return asyncio.run(_run(agent, store, args, out))
+    queue = detached_queue(args)
+    with opened_agent(args, model_before(args, args.session)) as agent:
+        if queue is None:
+            check_models(agent)
+        with open_place(store_place(args.store)) as store:
+            return asyncio.run(_run(agent, Runs(store, [agent], queue=queue), args, out))
 
 
-async def _run(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
-    runs = Runs(store, [agent], queue=opened_queue(args) if args.detach else None)
+async def _run(agent: Agent, runs: Runs, args: Namespace, out: Output) -> int:
     try:
         named = await runs.start(agent, args.task, session=args.session, files=args.file)
         if args.detach:

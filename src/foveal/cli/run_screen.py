@@ -1,6 +1,7 @@
 """A run on the terminal: its words as they come, its calls, its questions, and a last line with tokens and cost."""
 
 import asyncio
+import shlex
 import sys
 from argparse import Namespace
 from contextlib import aclosing
@@ -23,13 +24,14 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.runs import RunCost, Runs
 from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.cli.agent_options import go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
 from foveal.text.display import visible
 from foveal.values.errors import BadInput
 
 _ARGUMENT_CHARS = 100
-_ENDED_WELL = ("completed", "awaiting_user", "paused")
+_WAITS = 3
 
 
 async def follow(runs: Runs, run: str, out: Output) -> RunOutcome:
@@ -54,11 +56,11 @@ async def follow(runs: Runs, run: str, out: Output) -> RunOutcome:
 
 
 def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -> int:
-    """Print the end of a run and return the exit code: 0 for an answer, 1 for anything else."""
+    """Print the end of a run and return its exit code."""
     if out.is_json:
         out.document({"outcome": outcome, "calls": cost.calls, "usd": cost.total_usd})
-        return 0 if outcome.status == "completed" else 1
-    resume = f"{command_line()} resume {outcome.run} --store {args.store or 'foveal.db'}"
+        return exit_code(outcome)
+    resume = f"{command_line()} resume {shlex.quote(outcome.run)}{go_on_options(args)}"
     match outcome.status:
         case "completed":
             pass
@@ -67,12 +69,24 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
                 complain(f"{outcome.run} waits: {question_line(question)}")
             complain(f"answer with: {resume} ANSWER, or {resume} --decision allow")
         case "paused" | "failed":
-            complain(f"{outcome.run} {outcome.status}: {outcome.reason or 'no reason'} Go on with: {resume}")
-        case status:
-            complain(f"{outcome.run} {status}: {outcome.reason or 'no reason'}")
+            complain(f"{_end_sentence(outcome)} Go on with: {resume}")
+        case _:
+            complain(_end_sentence(outcome))
     usd = "cost unknown" if cost.total_usd is None else f"${cost.total_usd:.4f}"
     complain(f"{outcome.run}: {outcome.status}, {outcome.steps} steps, {cost.calls} model calls, {usd}")
-    return 0 if outcome.status == "completed" else 1
+    return exit_code(outcome)
+
+
+def exit_code(outcome: RunOutcome) -> int:
+    """Return the exit code of a command that has seen a run end or rest: 0 for an answer, 3 if it waits for the user, else 1."""
+    return {"completed": 0, "awaiting_user": _WAITS, "paused": _WAITS}.get(outcome.status, 1)
+
+
+def _end_sentence(outcome: RunOutcome) -> str:
+    """Return the sentence about a run that has no answer."""
+    status = "has failed" if outcome.status == "failed" else f"is {outcome.status}"
+    said = f"{outcome.run} {status}: {outcome.reason}" if outcome.reason else f"{outcome.run} {status}"
+    return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:

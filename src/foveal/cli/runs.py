@@ -9,6 +9,7 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from contextlib import suppress
+from typing import get_args
 
 import msgspec
 
@@ -17,15 +18,22 @@ from foveal.agent.audit import audit_trail
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
-from foveal.agent.run_marks import split_run
+from foveal.agent.run_marks import ENDED, RunStatus, split_run
 from foveal.agent.runs import RunCost, Runs, RunTree
+from foveal.agent.tools import UserQuestion
 from foveal.cli import resume
 from foveal.cli.agent_options import add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
 from foveal.cli.output import Output, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
+from foveal.cli.run_screen import exit_code, question_line
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
+
+_FIELD_CHARS = 100
+"""Characters of a value in the list of events: enough to know it by."""
+_FRAME = ("id", "scope", "time_ms")
+_NOTHING: tuple[object, ...] = (None, "", (), {}, [])
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -65,7 +73,9 @@ def run(args: Namespace, out: Output) -> int | None:
             case [verb, name] if verb in _VERBS:
                 return _VERBS[verb](runs, name, args, out)
             case [verb, *_] if verb not in _VERBS:
-                raise BadInput(f"there is no verb {verb!r}. {did_you_mean(verb, _VERBS)}")
+                raise BadInput(
+                    f"there is no verb {verb!r}. {did_you_mean(verb, _ALL_VERBS)} All of them: {', '.join(_ALL_VERBS)}"
+                )
             case _:
                 raise BadInput("a verb takes the id of one run: foveal runs show ID")
 
@@ -86,6 +96,8 @@ async def _work(agent: Agent, store: Store, args: Namespace, out: Output) -> int
 
 
 def _list(runs: Runs, args: Namespace, out: Output) -> None:
+    if args.status and args.status not in get_args(RunStatus):
+        raise BadInput(f"there is no status {args.status!r}; there are {', '.join(get_args(RunStatus))}")
     cards = runs.list(status=args.status)
     if out.is_json:
         out.document({"runs": cards})
@@ -108,14 +120,20 @@ def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
         out.document({"run": tree, "events": events})
         return
     out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
+    out.line("Time of each event, its kind, and what it tells; --json has their ids and all of their fields.")
     for event in events:
-        fields = {
-            key: value
-            for key, value in msgspec.to_builtins(event).items()
-            if key not in ("id", "scope", "time_ms", "is")
-        }
-        said = ", ".join(f"{key}: {str(value)[:100]}" for key, value in fields.items())
-        out.line(f"{event.id:>12}  {kind_of(event):<16} {said}".replace("\n", " "))
+        fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _FRAME}
+        said = ", ".join(f"{name}: {_field(value)}" for name, value in fields.items() if value not in _NOTHING)
+        out.line(f"{utc_time(event.time_ms / 1000)}  {kind_of(event):<16} {said}")
+
+
+def _field(value: object) -> str:
+    """Return a value of an event on one line; a long one ends with a mark that says so."""
+    if isinstance(value, UserQuestion):
+        return question_line(value)
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = " ".join(text.split())
+    return line if len(line) <= _FIELD_CHARS else f"{line[:_FIELD_CHARS]} …"
 
 
 def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
@@ -128,10 +146,13 @@ def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
     else:
         out.line(f"{outcome.run}: {outcome.status} {outcome.reason}")
         out.line(outcome.text)
-    return 0 if outcome.status == "completed" else 1
+    return exit_code(outcome)
 
 
 def _cancel(runs: Runs, name: str, args: Namespace, out: Output) -> None:
+    tree = runs.tree(name)
+    if tree.status in ENDED:
+        raise BadInput(f"run {tree.run} is {tree.status} already; there is nothing to cancel")
     asyncio.run(runs.cancel(name, args.reason))
     _said(name, "will end", out)
 
@@ -218,3 +239,4 @@ _VERBS: dict[str, Callable[[Runs, str, Namespace, Output], int | None]] = {
     "cost": _cost,
     "audit": _audit,
 }
+_ALL_VERBS = (*_VERBS, "resume", "work")

@@ -9,9 +9,9 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from foveal.analysis.inspect.part_texts import part_texts
-from foveal.analysis.inspect.stored_session import AbsentRendererWarning, stored_messages, tool_name
+from foveal.analysis.inspect.stored_session import stored_messages, tool_name
 from foveal.cli.arguments import add_call, add_store, existing_store
-from foveal.cli.output import Output, complaints
+from foveal.cli.output import Output
 from foveal.values.entry import Message
 from foveal.values.prompt import Prompt
 
@@ -23,7 +23,7 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    with complaints(AbsentRendererWarning), existing_store(args.store) as store:
+    with existing_store(args.store) as store:
         prompt, messages = stored_messages(store, args.session, args.call)
     if out.is_json:
         out.document(prompt.request)

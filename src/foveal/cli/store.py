@@ -69,7 +69,9 @@ def _backup(args: Namespace, out: Output) -> int:
 
 
 def _doctor(args: Namespace, out: Output) -> int:
-    return _report(examine_place(existing_place(args.place), **private_options()), out)
+    return _report(
+        examine_place(existing_place(args.place, f"as in `foveal store {args.verb} FILE`"), **private_options()), out
+    )
 
 
 def _report(found: Report, out: Output) -> int:
@@ -81,7 +83,7 @@ def _report(found: Report, out: Output) -> int:
 
 
 def _stats(args: Namespace, out: Output) -> int:
-    place = existing_place(args.place)
+    place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
     with open_place(place) as store:
         found = store.stats()
     if out.is_json:
@@ -96,7 +98,7 @@ def _stats(args: Namespace, out: Output) -> int:
 
 
 def _vacuum(args: Namespace, out: Output) -> int:
-    place = existing_place(args.place)
+    place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
     with open_place(place) as store:
         before = sum(store.stats().sizes.values())
         store.vacuum()

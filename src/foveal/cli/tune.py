@@ -108,7 +108,7 @@ def _print(tuning: Tuning, file: Path | None, out: Output) -> None:
 
 
 def _sizes() -> str:
-    return ", ".join(f"{name} ({len(grid)})" for name, grid in GRIDS.items())
+    return ", ".join(f"{name} (up to {len(grid)})" for name, grid in GRIDS.items())
 
 
 def _ratio(text: str) -> float:

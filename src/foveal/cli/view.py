@@ -14,13 +14,12 @@ from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 
-from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.analysis.replay.report import counted
 from foveal.cli.arguments import add_store, existing_place, open_place, positive, store_place
 from foveal.cli.budget import with_budget
 from foveal.cli.files import whole_file
-from foveal.cli.output import Output, complain, complaints
+from foveal.cli.output import Output, complain
 from foveal.dialects import find_dialect
 from foveal.models.counters import counter_for
 from foveal.session.policy import Policy
@@ -127,14 +126,13 @@ def _pages(args: Namespace, stored: StoredSessions | None) -> SessionPages:
 
 def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
     sessions = list[PageSession]()
-    with complaints(AbsentRendererWarning):
-        for choice in choices:
-            try:
-                sessions.append(choice.source.page())
-            except FovealError as error:
-                if len(choices) == 1:
-                    raise
-                complain(error)
+    for choice in choices:
+        try:
+            sessions.append(choice.source.page())
+        except FovealError as error:
+            if len(choices) == 1:
+                raise
+            complain(error)
     if not sessions:
         raise NotFound("none of these sessions can be shown")
     with whole_file(path, is_private=True) as stream:
@@ -148,7 +146,7 @@ def _write(path: Path, choices: list[SessionChoice], out: Output) -> None:
 
 def _serve(args: Namespace, pages: SessionPages, out: Output) -> None:
     """Serve the pages until the user ends it."""
-    with complaints(AbsentRendererWarning), suppress(KeyboardInterrupt), opened_server(pages) as server:
+    with suppress(KeyboardInterrupt), opened_server(pages) as server:
         if out.is_json:
             out.document({"url": server.address})
         else:

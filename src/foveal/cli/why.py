@@ -14,10 +14,9 @@ import msgspec
 from foveal.analysis.inspect.cost import SessionCost, call_cost, cost
 from foveal.analysis.inspect.entry_history import EntryHistory, PromptExplanation, PromptSummary, entry_history, why
 from foveal.analysis.inspect.history import prefix_moves
-from foveal.analysis.inspect.stored_session import AbsentRendererWarning
 from foveal.cli.arguments import add_call, add_store, existing_store
 from foveal.cli.cost_report import dollars, print_call, print_session
-from foveal.cli.output import Output, complaints
+from foveal.cli.output import Output
 from foveal.values.trace import TraceLine
 from foveal.writers.summary_writer import CODE
 
@@ -38,8 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> None:
     answer = _cost if args.cost else _prefix if args.prefix else _explain
-    with complaints(AbsentRendererWarning):
-        answer(args, out)
+    answer(args, out)
 
 
 def _cost(args: Namespace, out: Output) -> None:

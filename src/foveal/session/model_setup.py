@@ -200,11 +200,18 @@ def setup_for(
         warnings.warn(f"{model.id}: {' '.join(facts.notes)}", UnknownModelWarning, stacklevel=3)
     dialect = find_dialect(model.dialect or facts.dialect)
     counter = model.counter or counters.counter_for(model.id)
-    budget = policy.budget_for(facts.window)
-    if facts.known:  # some models take less than their window, however little the reply needs
-        budget = budget.below(min(facts.max_input, facts.window) + budget.reserve)
+    budget = budget_of(policy, facts)
     known = _layers(policy, declared or {}, budget) if layers is None else layers
     return ModelSetup(model.id, dialect, counter, budget, policy, facts, known, renderers)
+
+
+def budget_of(policy: Policy, facts: prices.ModelFacts) -> Budget:
+    """Return the budget that a policy gives to prompts for a model."""
+    budget = policy.budget_for(facts.window)
+    if not facts.known:
+        return budget
+    # Some models take less than their window, however little the reply needs.
+    return budget.below(min(facts.max_input, facts.window) + budget.reserve)
 
 
 def with_retention(setup: ModelSetup, declared: Mapping[str, RetentionRule]) -> ModelSetup:

@@ -122,6 +122,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Retention that holds only where the environment picks it."""
 
     def __post_init__(self) -> None:
+        if self.max_context_tokens is not None and self.max_context_tokens <= 0:
+            raise BadPolicy(f"max_context_tokens is {self.max_context_tokens}; it is a number of tokens above 0")
         if not 0 < self.arrival <= 1:
             raise BadPolicy(f"arrival is {self.arrival}; it is a share of what may be sent, above 0 and up to 1")
         if not 0 <= self.foresight < 1:

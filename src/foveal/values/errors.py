@@ -91,7 +91,8 @@ class ModelFailed(FovealError):
 
     def __init__(self, model: str, fault: str, said: str, advice: str) -> None:
         self.model, self.fault, self.said = model, fault, said
-        super().__init__(f"{model} did not answer ({fault}): {said} {advice}")
+        stop = "" if said.endswith((".", "!", "?", "…")) else "."
+        super().__init__(f"{model} did not answer ({fault}): {said}{stop} {advice}")
 
 
 class SummaryFailed(FovealError):
@@ -143,7 +144,9 @@ class MissingExtra(FovealError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs an optional dependency. Install it with: pip install 'foveal[{extra}]'")
+        super().__init__(
+            f"{feature} needs an optional dependency. Install it in the checkout of Foveal: pip install '.[{extra}]'"
+        )
 
 
 class StoreError(FovealError):

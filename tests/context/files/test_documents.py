@@ -62,7 +62,7 @@ def test_without_the_extra_a_document_is_still_attached(read, name, data, extra)
     """It is there by name, size and hash, and the note has the command that helps."""
     found = read(name, data)
     assert (found.text, found.size_bytes) == (None, len(data))
-    assert f"pip install 'foveal[{extra}]'" in found.shown
+    assert f"pip install '.[{extra}]'" in found.shown
 
 
 def test_a_format_without_a_reader_is_still_attached(read):

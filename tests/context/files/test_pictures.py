@@ -27,7 +27,7 @@ def test_without_pillow_an_image_within_the_limits_goes_as_it_is(read, family):
 @pytest.mark.usefixtures("bare")
 def test_without_pillow_a_larger_one_names_the_extra(read):
     """The error says the size, the limit, and the command that helps."""
-    with pytest.raises(MissingExtra, match=r"2,000×10 pixels.*1,568×1,568.*pip install 'foveal\[images\]'"):
+    with pytest.raises(MissingExtra, match=r"2,000×10 pixels.*1,568×1,568.*pip install '\.\[images\]'"):
         read("a.png", png(2_000, 10))
 
 

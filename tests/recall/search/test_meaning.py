@@ -230,7 +230,7 @@ def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytes
     """`MissingExtra`, not a traceback about a module nobody has heard of."""
     monkeypatch.setitem(sys.modules, "wordllama", None)
     local_embedder.cache_clear()
-    with pytest.raises(MissingExtra, match=r"pip install 'foveal\[embed\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[embed\]'"):
         local_embedder()
 
 
