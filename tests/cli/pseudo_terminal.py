@@ -40,6 +40,11 @@ class PseudoTerminal:
         )
         os.close(worker)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the screen another size; the program is told by its signal."""
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def type(self, data: str) -> None:
         os.write(self._fd, data.encode())
 
@@ -49,7 +54,7 @@ class PseudoTerminal:
     @property
     def text(self) -> str:
         """Everything that is on the screen or has left it at the top."""
-        past = ["".join(line[x].data for x in range(100)) for line in self.screen.history.top]
+        past = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
         return "\n".join(line.rstrip() for line in (*past, *self.screen.display))
 
     def see(self, *wanted: str) -> str:

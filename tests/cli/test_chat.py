@@ -70,6 +70,8 @@ def chat(request, folder, provider):
 
 LOGIN = "login.py:\n```\ncookie = 1\n```"
 
+needs_chat = pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")
+
 IN_BOTH = pytest.mark.parametrize("chat", ["prompt", "plain"], indirect=True)
 """With the line editor and without it: where keys and lines are read differently."""
 
@@ -89,6 +91,41 @@ def test_words_calls_and_costs_are_shown(chat, provider):
     assert re.search(r"\$0\.00\d*[1-9]", terminal.see_rest())
     terminal.say("/quit")
     assert terminal.leave() == 0
+
+
+@needs_chat
+def test_the_newest_words_of_a_paragraph_are_shown_before_it_ends(chat, provider):
+    """A long paragraph that has not ended is shown by its last rows, also on a smaller screen, and then once, as a whole."""
+    words, go_on = " ".join(f"word{number}" for number in range(300)), threading.Event()
+    provider.script(Turn(words, stall_after=30, stall_until=go_on))
+    terminal = chat()
+    terminal.say("Tell me.")
+    terminal.see("word130")
+    terminal.resize(30, 8)
+    terminal.see("word142")
+    terminal.resize(100, 45)
+    go_on.set()
+    shown = terminal.see("word299")
+    assert shown.count("word299") == 1
+
+
+@needs_chat
+@pytest.mark.parametrize(
+    ("text", "columns", "rows"),
+    [
+        ("one two three four", 9, ["one two", "three", "four"]),
+        ("one\n\ttwo", 20, ["one", "    two"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("日本語です", 4, ["日本", "語で", "す"]),
+        ("a\n\nb\nc\nd", 9, ["b", "c", "d"]),
+        ("", 9, []),
+    ],
+)
+def test_the_last_rows_of_a_text_fit_a_screen(text, columns, rows):
+    """They are wrapped at words where that is possible, and no row is wider than the screen."""
+    from foveal.cli.chat_prompt import last_rows  # noqa: PLC0415 - needs the extra chat
+
+    assert last_rows(text, columns, 3) == rows
 
 
 @IN_BOTH
@@ -343,7 +380,7 @@ def test_a_mentioned_file_is_part_of_the_message_or_attached_by_its_content(fold
     assert (said.inside, said.beside) == (inside, beside)
 
 
-@pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")
+@needs_chat
 @pytest.mark.parametrize("chat", ["prompt"], indirect=True)
 @pytest.mark.parametrize(
     ("typed", "become"), [("#logi", "#login.py"), ("@search", "@search_files"), ("/cur", "/current")]
