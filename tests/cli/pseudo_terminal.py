@@ -15,7 +15,7 @@ from pathlib import Path
 import pyte
 
 PATIENCE_S = 20.0
-ENTER, ESCAPE, TAB, INTERRUPT, END = "\r", "\x1b", "\t", "\x03", "\x04"
+ENTER, ESCAPE, TAB, INTERRUPT, END, UP = "\r", "\x1b", "\t", "\x03", "\x04", "\x1b[A"
 
 
 class PseudoTerminal:

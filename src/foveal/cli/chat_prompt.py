@@ -54,10 +54,14 @@ class PromptTerminal:
     """A terminal with an input line at its foot. Esc or Ctrl-C interrupts, Ctrl-D leaves."""
 
     def __init__(self) -> None:
-        self.out = Output(sys.stdout)
         self._blocks = MarkdownBlocks()
-        self._status = self._draft = ""
+        self._status = ""
         self._session: PromptSession[str] | None = None
+
+    @property
+    def out(self) -> Output:
+        """The output above the input line, as wide as the terminal is now."""
+        return Output(sys.stdout)
 
     def words(self, text: str) -> None:
         """Show words of a reply; a block that is whole becomes Markdown."""
@@ -77,8 +81,10 @@ class PromptTerminal:
         self._redraw()
 
     def suggest(self, text: str) -> None:
-        """Put a text into the next input line."""
-        self._draft = text
+        """Offer a text that was taken back: it is the newest one that was typed."""
+        if self._session is not None:
+            self._session.history.append_string(text)
+            self.out.line("the Up key brings the words back", "axis")
 
     async def talk(self, chat: ChatSession, commands: ChatCommands) -> None:
         """Read lines until somebody leaves."""
@@ -93,12 +99,10 @@ class PromptTerminal:
         )
         self._session.app.ttimeoutlen = _KEY_PAUSE_S
         with patch_stdout(raw=True):
-            self.out = Output(sys.stdout)
             chat.greet()
             while not commands.is_over:
-                draft, self._draft = self._draft, ""
                 try:
-                    line = await self._session.prompt_async(default=draft)
+                    line = await self._session.prompt_async()
                 except EOFError:
                     return
                 await commands.hear(line)
