@@ -27,7 +27,10 @@ class PseudoTerminal:
         self._fd, worker = pty.openpty()
         self.screen.write_process_input = self.type  # where the cursor is, for a program that asks
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
-        settings = {**os.environ, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
+        around = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+        }  # of pytest-xdist
+        settings = {**around, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
         self.program = subprocess.Popen(
             [sys.executable, "-m", "foveal.cli", *words],
             stdin=worker,

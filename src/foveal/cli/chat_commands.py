@@ -252,7 +252,7 @@ class ChatCommands:
     async def _unpin(self, rest: str) -> None:
         if not rest:
             raise BadInput("/unpin ENTRY; /why lists the entries")
-        await self._passed("pin")(f"--remove {rest}")
+        await self._passed("pin")(f"{rest} --remove")
 
     def _passed(self, name: str) -> Callable[[str], Awaitable[None]]:
         """Return a command that is the one of `foveal` with this name, for the session of the chat."""

@@ -194,11 +194,13 @@ class ChatSession:
         """Show the last exchanges of the conversation, and say how many messages came before them."""
         past = past_of(branch_of(self.store, self.session) if self.run else [], _PAST_EXCHANGES)
         if past.earlier:
-            self.tell(f"{past.earlier:,} earlier messages are not shown here; /rewind lists yours", "axis")
+            number = f"{past.earlier:,} earlier messages are" if past.earlier != 1 else "1 earlier message is"
+            self.tell(f"{number} not shown here; /rewind lists yours", "axis")
         for one in past.exchanges:
             self.tell(f"› {one_line(one.said, _LINE_CHARS)}", "axis")
             rows = one.answer.strip().splitlines()
-            self.tell("\n".join([*rows[:_PAST_ROWS], *["…"] * (len(rows) > _PAST_ROWS)]), "axis")
+            for row in [*rows[:_PAST_ROWS], *["…"] * (len(rows) > _PAST_ROWS)]:
+                self.tell(one_line(row, _LINE_CHARS), "axis")
 
     async def say(self, text: str) -> None:
         """Hear a message: an answer, words for the run under way, or the beginning of another run."""
