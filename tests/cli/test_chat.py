@@ -605,7 +605,7 @@ def test_a_result_is_shown_by_its_first_line_and_its_size(provider, folder):
     provider.script(Turn("", calls[1:]), Turn("", calls), Turn("Read."))
     told = piped(provider, "Look.")
     assert re.search(r"→ list_files \{\}\n  \S+ \(\d+ lines, \d+ bytes\)\n", told), told
-    assert re.search(r"→ list_files \{\}\n  read_file: .*cookie = 1.*\n  list_files: ", told), told
+    assert "\n  read_file: cookie = 1\n" in told
 
 
 def test_a_branch_without_a_message_is_told(provider):
