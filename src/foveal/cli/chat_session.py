@@ -21,7 +21,9 @@ from foveal.agent.run_events import (
     ModelReminded,
     ModelReplied,
     ModelRetried,
+    QuestionAsked,
     RunEvent,
+    StatusChanged,
     StepStarted,
     SummaryBilled,
     TextCame,
@@ -323,11 +325,18 @@ class ChatSession:
     async def _followed(self, run: str) -> None:
         """Show a run until it ends or rests, and the next one if messages were left over."""
         try:
+            asked: tuple[UserQuestion, ...] = ()
             async with aclosing(self.runs.observe(run, since=self._seen)) as events:
                 async for event in events:
                     self._seen = event.id
                     self._show(event)
+                    if isinstance(event, QuestionAsked):
+                        asked += (event.question,)
+                    elif isinstance(event, StatusChanged) and event.status != "awaiting_user":
+                        asked = ()
             outcome = await self.runs.wait(run)
+            if asked and outcome.status != "awaiting_user":  # its time was up at once; whoever answers is told so
+                outcome = msgspec.structs.replace(outcome, status="awaiting_user", questions=asked)
             self._is_working = False
             self.terminal.end_words()
             await self._end(outcome)
