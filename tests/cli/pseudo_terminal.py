@@ -15,7 +15,7 @@ from pathlib import Path
 import pyte
 
 PATIENCE_S = 20.0
-ENTER, ESCAPE, TAB, INTERRUPT, END = "\r", "\x1b", "\t", "\x03", "\x04"
+ENTER, ESCAPE, TAB, INTERRUPT, END, UP = "\r", "\x1b", "\t", "\x03", "\x04", "\x1b[A"
 
 
 class PseudoTerminal:
@@ -27,7 +27,10 @@ class PseudoTerminal:
         self._fd, worker = pty.openpty()
         self.screen.write_process_input = self.type  # where the cursor is, for a program that asks
         fcntl.ioctl(worker, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 100, 0, 0))
-        settings = {**os.environ, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
+        around = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
+        }  # of pytest-xdist
+        settings = {**around, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
         self.program = subprocess.Popen(
             [sys.executable, "-m", "foveal.cli", *words],
             stdin=worker,
@@ -40,6 +43,11 @@ class PseudoTerminal:
         )
         os.close(worker)
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the screen another size; the program is told by its signal."""
+        self.screen.resize(rows, columns)
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
     def type(self, data: str) -> None:
         os.write(self._fd, data.encode())
 
@@ -49,7 +57,7 @@ class PseudoTerminal:
     @property
     def text(self) -> str:
         """Everything that is on the screen or has left it at the top."""
-        past = ["".join(line[x].data for x in range(100)) for line in self.screen.history.top]
+        past = ["".join(line[x].data for x in range(self.screen.columns)) for line in self.screen.history.top]
         return "\n".join(line.rstrip() for line in (*past, *self.screen.display))
 
     def see(self, *wanted: str) -> str:

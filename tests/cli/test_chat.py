@@ -11,14 +11,18 @@ from typing import Any
 import pytest
 
 import foveal
+from foveal.agent.model_port import ModelChoice
 from foveal.agent.run_log import read_events, read_run
+from foveal.analysis.inspect.stored_session import branch_of
 from foveal.cli.chat_blocks import MarkdownBlocks
+from foveal.cli.chat_history import said_messages
+from foveal.cli.chat_models import chosen_model, host_of
 from foveal.cli.chat_names import with_files, without_files
 from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
 from ..context.files.made import png
-from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, PseudoTerminal
+from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, UP, PseudoTerminal
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
@@ -70,6 +74,8 @@ def chat(request, folder, provider):
 
 LOGIN = "login.py:\n```\ncookie = 1\n```"
 
+needs_chat = pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")
+
 IN_BOTH = pytest.mark.parametrize("chat", ["prompt", "plain"], indirect=True)
 """With the line editor and without it: where keys and lines are read differently."""
 
@@ -89,6 +95,41 @@ def test_words_calls_and_costs_are_shown(chat, provider):
     assert re.search(r"\$0\.00\d*[1-9]", terminal.see_rest())
     terminal.say("/quit")
     assert terminal.leave() == 0
+
+
+@needs_chat
+def test_the_newest_words_of_a_paragraph_are_shown_before_it_ends(chat, provider):
+    """A long paragraph that has not ended is shown by its last rows, also on a smaller screen, and then once, as a whole."""
+    words, go_on = " ".join(f"word{number}" for number in range(300)), threading.Event()
+    provider.script(Turn(words, stall_after=30, stall_until=go_on))
+    terminal = chat()
+    terminal.say("Tell me.")
+    terminal.see("word130")
+    terminal.resize(30, 8)
+    terminal.see("word142")
+    terminal.resize(100, 45)
+    go_on.set()
+    shown = terminal.see("word299")
+    assert shown.count("word299") == 1
+
+
+@needs_chat
+@pytest.mark.parametrize(
+    ("text", "columns", "rows"),
+    [
+        ("one two three four", 9, ["one two", "three", "four"]),
+        ("one\n\ttwo", 20, ["one", "    two"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("日本語です", 4, ["日本", "語で", "す"]),
+        ("a\n\nb\nc\nd", 9, ["b", "c", "d"]),
+        ("", 9, []),
+    ],
+)
+def test_the_last_rows_of_a_text_fit_a_screen(text, columns, rows):
+    """They are wrapped at words where that is possible, and no row is wider than the screen."""
+    from foveal.cli.chat_prompt import last_rows  # noqa: PLC0415 - needs the extra chat
+
+    assert last_rows(text, columns, 3) == rows
 
 
 @IN_BOTH
@@ -159,6 +200,69 @@ def _queued(terminal: PseudoTerminal) -> None:
     with foveal.open_store("agent.db") as store:
         while not any(card.id == "s/.inbox" for card in store.cards()):
             time.sleep(0.02)
+
+
+@IN_BOTH
+def test_a_message_that_waited_is_shown_again_above_its_answer(chat, provider):
+    """Answers do not run together, and each stands below the message that it answers."""
+    asked, gate = gated(provider, Turn("One."), Turn("Two."), Turn("Three."))
+    terminal = chat()
+    terminal.say("First.")
+    assert asked.wait(PATIENCE_S)
+    terminal.say("Second.")
+    _queued(terminal)
+    gate.set()
+    assert "One.\n› Second.\nTwo." in terminal.see("Two.")
+
+
+def test_words_that_ask_for_the_final_answer_are_no_message(chat, provider):
+    """They are not shown as if somebody had said them, and `/undo` takes back the message before them."""
+    provider.script(Turn("Draft."), Turn("Final."))
+    terminal = chat(agent='model = "openai:gpt-5@URL/v1"\nfinalize = "Write it."\n')
+    terminal.say("First.")
+    terminal.see("Draft.\nFinal.")
+    terminal.see_rest()
+    terminal.say("/undo")
+    terminal.see("back before: First.")
+
+
+@IN_BOTH
+def test_an_interrupt_before_the_first_word_says_so(chat, provider):
+    """Nothing is kept where nothing had come."""
+    asked, gate = gated(provider, Turn("One."))
+    terminal = chat()
+    terminal.say("First.")
+    assert asked.wait(PATIENCE_S)
+    terminal.type(chat.interrupt)
+    terminal.see("interrupted; nothing had come yet")
+    gate.set()
+
+
+@needs_chat
+def test_words_that_were_taken_back_are_brought_back_by_up(chat, provider):
+    """They are the newest ones that were typed, and not in the way of a command."""
+    provider.script(Turn("One."), Turn("Two."))
+    terminal = chat()
+    terminal.say("First.")
+    terminal.see_rest()
+    terminal.say("/undo")
+    terminal.see("the Up key brings the words back")
+    terminal.type(UP + ENTER)
+    terminal.see("Two.")
+    assert texts(provider) == ["First."]
+
+
+@IN_BOTH
+def test_long_errors_are_wrapped_at_words(chat):
+    """No word is broken at the edge of the screen, whatever its width is now."""
+    terminal = chat()
+    for columns in (47, 61):
+        terminal.resize(columns, 45)
+        terminal.say("/model anthropic:claude-sonnet-5")
+        terminal.see("base_url.")
+        told = " ".join(terminal.text.split())
+        assert "Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, name another variable with key_env, or another" in told
+        terminal.screen.reset()
 
 
 def test_steering_comes_before_the_next_step(chat, provider):
@@ -257,7 +361,6 @@ def test_what_is_said_can_be_taken_back(chat, provider):
     terminal.see_rest()
     terminal.say("/undo")
     terminal.see("back before: First.")
-    terminal.type("\x15")  # the words are in the input line again
     terminal.say("/branches")
     terminal.see("/rewind ENTRY goes back to one")
     terminal.say("Other.")
@@ -313,7 +416,6 @@ def test_an_image_is_sent_as_an_image_and_taken_back_with_its_message(chat, prov
     terminal.see_rest()
     terminal.say("/undo")
     terminal.see("back before: What is on #shot.png?")
-    terminal.type("\x15")
     terminal.say("Hello.")
     terminal.see("Nothing.")
     assert texts(provider) == ["Hello."]
@@ -343,7 +445,7 @@ def test_a_mentioned_file_is_part_of_the_message_or_attached_by_its_content(fold
     assert (said.inside, said.beside) == (inside, beside)
 
 
-@pytest.mark.skipif(not find_spec("prompt_toolkit"), reason="the extra chat is not installed")
+@needs_chat
 @pytest.mark.parametrize("chat", ["prompt"], indirect=True)
 @pytest.mark.parametrize(
     ("typed", "become"), [("#logi", "#login.py"), ("@search", "@search_files"), ("/cur", "/current")]
@@ -367,13 +469,17 @@ COMMANDS = (
     ("/skills", "no skills"),
     ("/branches", "no branch was left"),
     ("/rewind", "Word 1."),
-    ("/model", "gpt-5"),
+    ("/model", "gpt-5 at 127.0.0.1:"),
     ("/search First", "First."),
-    ("/export", "written to s.jsonl"),
+    ("/export", "s.jsonl: session s,"),
     ("/compact", "s"),
     ("/load x", "there is no conversation 'x'"),
     ("/queue often", "/queue is one, all, steer; it is one now"),
-    ("/pin", "name an entry or --tool"),
+    ("/pin", "/pin ENTRY; /why lists the entries"),
+    ("/unpin", "/unpin ENTRY; /why lists the entries"),
+    ("/rewind 99", "messages; /rewind lists them"),
+    ("/rewind xyz", "no entry begins with 'xyz'; /rewind lists your messages"),
+    ("/model gpt-5-mini", "/model openai:gpt-5-mini sends the conversation to api.openai.com"),
     ("/crrent", "Did you mean current"),
     ("/model anthropic:claude-sonnet-5", "Set ANTHROPIC_API_KEY"),
     ("/why 'open", "No closing quotation"),
@@ -382,21 +488,26 @@ COMMANDS = (
 )
 
 
-def test_commands(folder, provider):
-    """Each command answers in words, and none of them ends the chat: what is said after it is heard."""
-    provider.script(Turn("Answer 0."), *(Turn(f"Answer {number}.") for number in range(1, len(COMMANDS) + 1)))
-    options = ["--model", f"openai:gpt-5@{provider.url}/v1", "--session", "s", "--store", "agent.db"]
-    lines = ["First.", *(line for number, (one, _) in enumerate(COMMANDS, 1) for line in (one, f"Word {number}."))]
+def piped(provider: ScriptedProvider, *lines: str, options: tuple[str, ...] = ()) -> str:
+    """Say these lines to a chat through a pipe, and return everything that it prints."""
+    chosen = options or ("--model", f"openai:gpt-5@{provider.url}/v1")
     done = subprocess.run(
-        [sys.executable, "-m", "foveal.cli", "chat", *options],
+        [sys.executable, "-m", "foveal.cli", "chat", *chosen, "--session", "s", "--store", "agent.db"],
         input="\n".join((*lines, "")),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    rest = done.stdout
+    return done.stdout
+
+
+def test_commands(folder, provider):
+    """Each command answers in words, and none of them ends the chat: what is said after it is heard."""
+    provider.script(Turn("Answer 0."), *(Turn(f"Answer {number}.") for number in range(1, len(COMMANDS) + 1)))
+    lines = ["First.", *(line for number, (one, _) in enumerate(COMMANDS, 1) for line in (one, f"Word {number}."))]
+    rest = piped(provider, *lines)
     for number, (command, said) in enumerate(COMMANDS):
         _, _, rest = rest.partition(f"Answer {number}.")
         answered, _, _ = rest.partition(f"Answer {number + 1}.")
@@ -420,3 +531,115 @@ def test_blocks_of_markdown_are_whole(size):
     found = [block for at in range(0, len(text), size) for block in blocks.feed(text[at : at + size])]
     found.append(blocks.rest())
     assert [one.strip() for one in found] == ["# Title", "Some words.", "```py\na = 1\n\nb = 2\n```", "More."]
+
+
+def test_a_fold_can_be_undone_by_the_command_that_is_printed(provider):
+    """`/compact` names a command of the chat, and that command goes back before the fold."""
+    provider.script(*(Turn(f"{number} " * 4_000) for number in range(4)))
+    told = piped(provider, "One.", "Two.", "Three.", "Four.", "/compact")
+    undo = re.search(r"^Undo: (/rewind (\w+))$", told, re.MULTILINE)
+    assert undo, told[-1_000:]
+    assert f"back at {undo[2]}" in piped(provider, undo[1])
+
+
+def test_another_model_is_told_with_its_host_at_once(provider):
+    """The line at the foot has the new name before the next call, and the answer names the host of both models."""
+    provider.script(Turn("One."))
+    host = provider.url.partition("//")[2]
+    told = piped(provider, "First.", f"/model openai:other@{provider.url}/v1")
+    assert f"other at {host} (was gpt-5 at {host})\n[other · " in told
+    assert told.rstrip().endswith(f"--model openai:other@{provider.url}/v1")
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "host"),
+    [
+        ("gpt-5-mini", "openai:gpt-5", "api.openai.com"),
+        ("openai:gpt-5-mini", "openai:llama@http://localhost:1/v1", "api.openai.com"),
+        ("openai:a@http://me:secret@localhost:1/v1", "openai:gpt-5", "localhost:1"),
+        ("gpt-5-mini", "openai:llama@http://localhost:1/v1", ""),
+        ("claude-sonnet-5", "openai:gpt-5", ""),
+        ("anthropic:claude-sonnet-5", "openai:gpt-5", "api.anthropic.com"),
+    ],
+)
+def test_a_bare_name_goes_to_no_other_host(said, before, host):
+    """A conversation goes to another host only where the provider or the address is said; user names are not shown."""
+    if host:
+        assert host_of(chosen_model(said, ModelChoice.of(before))) == host
+    else:
+        with pytest.raises(foveal.BadInput, match="nothing was changed"):
+            chosen_model(said, ModelChoice.of(before))
+
+
+def test_an_address_in_the_environment_is_the_host(monkeypatch):
+    """The SDK asks there, so the chat names it."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy:8080/v1")
+    assert host_of(ModelChoice.of("gpt-5")) == "proxy:8080"
+
+
+def test_a_chat_that_is_left_says_how_to_go_on(provider, folder):
+    """With every option that was given; a chat without a word has nothing to go on with."""
+    (folder / "my agent.toml").write_text(f'model = "openai:gpt-5@{provider.url}/v1"\n')
+    provider.script(Turn("One."))
+    options = ("--agent", "my agent.toml", "--workspace", str(folder))
+    assert "Go on with" not in piped(provider, "/help", options=options)
+    told = piped(provider, "First.", options=options)
+    assert told.rstrip().endswith(f"chat --session s --store agent.db --agent 'my agent.toml' --workspace {folder}")
+
+
+def test_a_conversation_is_shown_again_by_its_end(provider):
+    """The last two exchanges, and the number of messages before them."""
+    provider.script(*(Turn(f"Answer {number}.") for number in range(3)))
+    piped(provider, "Message 0.", "Message 1.", "Message 2.")
+    told = piped(provider, "/current")
+    shown = (
+        "2 earlier messages are not shown here; /rewind lists yours\n› Message 1.\nAnswer 1.\n› Message 2.\nAnswer 2.\n"
+    )
+    assert shown in told
+
+
+def test_a_result_is_shown_by_its_first_line_and_its_size(provider, folder):
+    """Below its call; with the name of its tool where another line stands between."""
+    (folder / "b.py").write_text("")
+    calls = (Call("c1", "read_file", {"path": "login.py"}), Call("c2", "list_files", {}))
+    provider.script(Turn("", calls[1:]), Turn("", calls), Turn("Read."))
+    told = piped(provider, "Look.")
+    assert re.search(r"→ list_files \{\}\n  \S+ \(\d+ lines, \d+ bytes\)\n", told), told
+    assert "\n  read_file: cookie = 1\n" in told
+
+
+def test_a_branch_without_a_message_is_told(provider):
+    """`/why` has no prompt to explain after everything was taken back."""
+    provider.script(Turn("One."))
+    assert "nothing has been said on this branch yet" in piped(provider, "First.", "/rewind 1", "/why")
+
+
+def test_a_file_that_is_not_there_is_told(provider):
+    """The message is sent as it was typed."""
+    provider.script(Turn("Which?"))
+    assert "there is no file nosuch.py; sent as text" in piped(provider, "#nosuch.py explain")
+    assert texts(provider) == ["#nosuch.py explain"]
+
+
+def test_an_export_is_told_once(provider):
+    """One line names the file."""
+    provider.script(Turn("One."))
+    assert piped(provider, "First.", "/export").count("s.jsonl") == 1
+
+
+def test_a_pin_is_taken_back(provider):
+    """`/unpin` lets an entry be folded again."""
+    provider.script(Turn("One."))
+    piped(provider, "First.")
+    with foveal.open_store("agent.db") as store:
+        entry = said_messages(branch_of(store, "s"))[0].id
+    told = piped(provider, f"/pin {entry}", f"/unpin {entry}")
+    assert f"{entry} is now pinned" in told
+    assert f"{entry} is now not pinned" in told
+
+
+def test_the_scripted_provider_costs_nothing(provider):
+    """The line at the foot names no other model and no money, and `/cost` says whose prices it has."""
+    told = piped(provider, "First.", "/cost", options=("--provider", "scripted"))
+    assert re.search(r"^\[scripted, no cost · [\d,]+ of", told, re.MULTILINE)
+    assert "at the prices of gpt-5; the scripted provider bills nothing" in told

@@ -5,6 +5,7 @@ Esc, or Ctrl-C, interrupts it and keeps its words. A message that is typed while
 """
 
 import asyncio
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib import import_module
@@ -12,11 +13,12 @@ from importlib.util import find_spec
 
 from foveal.agent.agent import Agent
 from foveal.cli.agent_options import SCRIPTED, add_agent, opened_agent
-from foveal.cli.arguments import add_json, open_place, store_place
+from foveal.cli.arguments import add_json, command_line, open_place, store_place
 from foveal.cli.chat_commands import ChatCommands
 from foveal.cli.chat_session import ChatSession, ChatTerminal
 from foveal.cli.chat_terminal import PlainTerminal
-from foveal.cli.output import Output, has_rich
+from foveal.cli.output import Output, complaints, has_rich
+from foveal.session.model_setup import UnknownModelWarning
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput, FovealError
 
@@ -34,7 +36,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, out: Output) -> int | None:
     if args.json:
         raise BadInput("a chat is for people; `foveal run --json` is for programs")
-    with opened_agent(args) as agent:
+    with opened_agent(args) as agent, complaints(UnknownModelWarning):
         _check_keys(agent)
         with open_place(store_place(args.store)) as store:
             asyncio.run(_talk(agent, store, args, out))
@@ -55,12 +57,29 @@ def _check_keys(agent: Agent) -> None:
 
 async def _talk(agent: Agent, store: Store, args: Namespace, out: Output) -> None:
     terminal = _terminal(args, out)
-    chat = ChatSession(agent, store, terminal, session=args.session, folder=args.workspace)
-    commands = ChatCommands(chat, store_name=args.store, has_one_model=args.provider == SCRIPTED)
+    is_scripted = args.provider == SCRIPTED
+    chat = ChatSession(agent, store, terminal, session=args.session, folder=args.workspace, is_scripted=is_scripted)
+    commands = ChatCommands(chat, store_name=args.store)
     try:
         await terminal.talk(chat, commands)
     finally:
         await chat.close()
+    if chat.run:
+        out.line(f"Go on with: {_going_on(chat, commands, args)}", "axis")
+
+
+def _going_on(chat: ChatSession, commands: ChatCommands, args: Namespace) -> str:
+    """Return the command that goes on with this conversation, with the options that were given."""
+    options = {
+        "--session": chat.session,
+        "--store": args.store,
+        "--agent": args.agent,
+        "--provider": args.provider,
+        "--model": commands.named_model or args.model,
+        "--workspace": args.workspace if args.workspace != "." else "",
+    }
+    words = [word for name, value in options.items() if value for word in (name, value)]
+    return f"{command_line()} chat {shlex.join([*words, *['--plain'] * args.plain])}"
 
 
 def _terminal(args: Namespace, out: Output) -> ChatTerminal:

@@ -1,16 +1,19 @@
 """Commands of a chat: lines that begin with `/`. Many are commands of `foveal` for the session of the chat."""
 
 import asyncio
+import io
+import json
 import shlex
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple, cast, get_args
 
-from foveal.agent.model_port import ModelChoice
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_log import read_run
 from foveal.agent.run_marks import ENDED
 from foveal.analysis.inspect.stored_session import branch_of
+from foveal.cli.chat_history import message_line, message_text, said_messages
+from foveal.cli.chat_models import chosen_model, with_host
 from foveal.cli.chat_names import without_files
 from foveal.cli.chat_session import ChatSession, QueueMode
 from foveal.cli.output import Output, utc_time
@@ -18,10 +21,11 @@ from foveal.cli.parser import parse
 from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.text.display import one_line
-from foveal.values.entry import ATTACHED, Entry, Message, News, Rewind, Text
+from foveal.values.entry import ATTACHED, Entry, Message, News, Rewind
 from foveal.values.errors import BadInput, FovealError, NotFound
 
-_TEXT_CHARS = 70
+_OF_BRANCH = frozenset({"compact", "pin", "why"})
+"""Commands about the conversation of the current branch; the others look at everything in the log."""
 
 
 class ChatCommand(NamedTuple):
@@ -37,8 +41,10 @@ class ChatCommand(NamedTuple):
 class ChatCommands:
     """The commands of one chat."""
 
-    def __init__(self, chat: ChatSession, *, store_name: str | None = None, has_one_model: bool = False) -> None:
-        self._chat, self._store_name, self._has_one_model = chat, store_name, has_one_model
+    def __init__(self, chat: ChatSession, *, store_name: str | None = None) -> None:
+        self._chat, self._store_name = chat, store_name
+        self.named_model: str | None = None
+        """The model that `/model` has named, as it was typed."""
         self.is_over = False
         """Whether somebody has said that the chat is over."""
         self.table: dict[str, ChatCommand] = {
@@ -54,7 +60,8 @@ class ChatCommands:
             "rewind": ChatCommand("[N|ENTRY]", "go back before message N, or to an entry", self._rewind, True),
             "branches": ChatCommand("", "list the branches that were left", self._branches),
             "compact": ChatCommand("[INSTRUCTIONS]", "fold older messages now", self._compact, True),
-            "pin": ChatCommand("ENTRY", "show an entry in full from now on", self._passed("pin"), True),
+            "pin": ChatCommand("ENTRY", "show an entry in full from now on", self._pin, True),
+            "unpin": ChatCommand("ENTRY", "let an entry be folded again", self._unpin, True),
             "why": ChatCommand("[--cost] [--entry ID] …", "explain the prompt, line by line", self._passed("why")),
             "search": ChatCommand("WORDS", "search everything that was ever seen", self._passed("search")),
             "recall": ChatCommand("REF", "print the original of a reference", self._passed("recall")),
@@ -76,9 +83,9 @@ class ChatCommands:
             elif said:
                 await self._chat.say(said)
         except FovealError as error:
-            self._out.line(str(error), "bad")
+            self._chat.tell(str(error), "bad")
         except OSError as error:
-            self._out.line(f"{error.filename or 'a file'}: {error.strerror}", "bad")
+            self._chat.tell(f"{error.filename or 'a file'}: {error.strerror}", "bad")
 
     async def _do(self, said: str) -> None:
         name, _, rest = said[1:].partition(" ")
@@ -149,17 +156,30 @@ class ChatCommands:
     async def _rewind(self, rest: str) -> None:
         said = self._said()
         if not rest:
-            rows = [(str(number), one.id, _words(one)) for number, one in enumerate(said, 1)]
+            rows = [(str(number), one.id, message_line(one)) for number, one in enumerate(said, 1)]
             self._out.table(("message", "entry", "text"), rows, "rll")
-        elif rest.isdecimal() and 0 < int(rest) <= len(said):
+        elif not rest.isdecimal():
+            await self._rewind_to(self._entry(rest), "")
+        elif 0 < int(rest) <= len(said):
             await self._go_back(said[int(rest) - 1])
         else:
-            await self._rewind_to(rest, "")
+            number = f"are {len(said):,} messages" if len(said) != 1 else "is 1 message"
+            raise BadInput(f"there {number}; /rewind lists them")
+
+    def _entry(self, prefix: str) -> str:
+        """Return the id of the only entry whose id begins like this, on any branch."""
+        found = self._chat.store.find(self._chat.session, prefix) if self._chat.run else []
+        if len(found) != 1:
+            many = "several entries begin" if found else "no entry begins"
+            raise NotFound(
+                f"{many} with {prefix!r}; /rewind lists your messages, /branches the branches that were left"
+            )
+        return found[0].id
 
     async def _go_back(self, entry: Entry) -> None:
-        """Continue before a message of the user's, whose words are put into the input line."""
-        await self._rewind_to(self._before(entry), _words(entry))
-        self._chat.terminal.suggest(without_files(_text(entry)))
+        """Continue before a message of the user's, whose words are offered again."""
+        await self._rewind_to(self._before(entry), message_line(entry))
+        self._chat.terminal.suggest(without_files(message_text(entry)))
 
     def _before(self, entry: Entry) -> str:
         """Return the entry before a message, and before the files that came with it."""
@@ -188,11 +208,13 @@ class ChatCommands:
         rows: list[tuple[str, str, str]] = []
         newest: Entry | None = None
         words = ""
-        for row in self._chat.store.rows(self._chat.session) if self._chat.run else ():
-            entry = log.to_entry(row, self._chat.session)
+        logged = self._chat.store.rows(self._chat.session) if self._chat.run else ()
+        entries = [log.to_entry(row, self._chat.session) for row in logged]
+        said = {one.id for one in said_messages(entries)}
+        for entry in entries:
             if isinstance(entry.body, Rewind) and newest is not None:
                 rows.append((newest.id, utc_time(newest.time_ms / 1000), words))
-            newest, words = entry, _words(entry) if _is_said(entry) else words
+            newest, words = entry, message_line(entry) if entry.id in said else words
         if not rows:
             self._out.line("no branch was left; /undo and /rewind make one")
             return
@@ -202,10 +224,35 @@ class ChatCommands:
     def _said(self) -> list[Entry]:
         """Return the messages of the user on the current branch."""
         chat = self._chat
-        return [one for one in branch_of(chat.store, chat.session) if _is_said(one)] if chat.run else []
+        return said_messages(branch_of(chat.store, chat.session)) if chat.run else []
 
     async def _compact(self, rest: str) -> None:
-        await self._run("compact", self._chat.session, *(("--instructions", rest) if rest else ()))
+        told = io.StringIO()
+        words = ("--instructions", rest) if rest else ()
+        await self._run("compact", self._chat.session, *words, out=Output(told, is_json=True))
+        done = json.loads(told.getvalue())
+        if not done["folded"]:
+            tokens, limit = done["pressure"]["tokens"], done["pressure"]["limit"]
+            told_size = f"the next prompt takes {tokens:,} tokens, and a fold is due above {limit:,}"
+            self._chat.tell(f"nothing to fold: {told_size}; a summary would be no smaller", "fold")
+            return
+        before, after = done["before"], done["after"]
+        saved = 1 - after / max(1, before)
+        self._chat.tell(f"folded: {before:,} → {after:,} tokens of messages, {saved:.0%} less", "fold")
+        if refused := done["refused"]:
+            said = f"{refused['author']} was not taken ({refused['why']}): {refused['detail']}"
+            self._chat.tell(f"The summary of {said} Code's own stands in its place.", "limit")
+        self._chat.tell(f"Undo: /rewind {done['rewind_to']}")
+
+    async def _pin(self, rest: str) -> None:
+        if not rest:
+            raise BadInput("/pin ENTRY; /why lists the entries")
+        await self._passed("pin")(rest)
+
+    async def _unpin(self, rest: str) -> None:
+        if not rest:
+            raise BadInput("/unpin ENTRY; /why lists the entries")
+        await self._passed("pin")(f"{rest} --remove")
 
     def _passed(self, name: str) -> Callable[[str], Awaitable[None]]:
         """Return a command that is the one of `foveal` with this name, for the session of the chat."""
@@ -219,16 +266,18 @@ class ChatCommands:
 
         return do
 
-    async def _run(self, *words: str) -> None:
+    async def _run(self, *words: str, out: Output | None = None) -> None:
         """Run a command of `foveal` on the store of the chat."""
         if words[0] != "workspace" and not self._chat.run:
             raise BadInput("nothing was said yet")
+        if words[0] in _OF_BRANCH and not self._said():
+            raise BadInput("nothing has been said on this branch yet")
         store = ("--store", self._store_name) if self._store_name and words[0] != "workspace" else ()
         try:
             args: Namespace = parse([*words, *store])
         except SystemExit:  # --help has printed its text
             return
-        await asyncio.to_thread(args.run, args, self._out)
+        await asyncio.to_thread(args.run, args, out or self._out)
 
     async def _cost(self, rest: str) -> None:
         chat = self._chat
@@ -237,17 +286,27 @@ class ChatCommands:
             costs = [await asyncio.to_thread(chat.runs.cost, f"{chat.session}#{one + 1}") for one in range(number)]
             rows = [(one.run, f"{one.calls:,}", _usd(one.total_usd)) for one in costs]
             self._out.table(("run", "model calls", "cost"), rows, "lrr")
-        self._out.line(f"all: {_usd(chat.usd)}")
+        bill = f" at the prices of {chat.agent.models[0].model}; the scripted provider bills nothing"
+        self._out.line(f"all: {_usd(chat.usd)}{bill if chat.is_scripted else ''}")
 
     async def _model(self, rest: str) -> None:
-        agent = self._chat.agent
-        if rest and self._has_one_model:
-            raise BadInput("the scripted provider has one model; leave out --provider scripted to name another")
+        chat, agent = self._chat, self._chat.agent
+        if chat.is_scripted:
+            if rest:
+                raise BadInput("the scripted provider has one model; leave out --provider scripted to name another")
+            chat.tell("scripted: a server on this machine, in the place of every model")
+            return
+        was = ""
         if rest:
-            choice = ModelChoice.of(rest)
+            before, choice = agent.models[0], chosen_model(rest, agent.models[0])
             agent.open_model(choice)  # says which key is missing
             agent.models = (choice, *agent.models[1:])
-        self._out.line(", then ".join(one.model for one in agent.models))
+            self.named_model, was = rest, f" (was {with_host(before)})"
+            chat.pressure = None  # its limit was that of the model before
+        first, *others = map(with_host, agent.models)
+        chat.tell(", then ".join([f"{first}{was}", *others]))
+        if rest:
+            chat.refresh()
 
     async def _tools(self, rest: str) -> None:
         tools = self._chat.agent.toolset.values()
@@ -270,26 +329,12 @@ class ChatCommands:
     async def _export(self, rest: str) -> None:
         file = rest or f"{self._chat.session.replace('/', '-')}.jsonl"
         await self._run("export", self._chat.session, "-o", file)
-        self._out.line(f"written to {file}")
 
     async def _clean(self, rest: str) -> None:
         await self._run("workspace", "clean", *rest.split())
 
     async def _quit(self, rest: str) -> None:
         self.is_over = True
-
-
-def _is_said(entry: Entry) -> bool:
-    return isinstance(entry.body, Message) and entry.body.role == "user" and entry.author != ATTACHED
-
-
-def _text(entry: Entry) -> str:
-    parts = entry.body.parts if isinstance(entry.body, Message) else ()
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
-
-
-def _words(entry: Entry) -> str:
-    return one_line(without_files(_text(entry)), _TEXT_CHARS)
 
 
 def _usd(usd: float | None) -> str:

@@ -74,22 +74,36 @@ class FilledMessage(NamedTuple):
     """Texts that are part of it."""
     beside: tuple[str, ...] = ()
     """Images, documents and long texts, to be attached."""
+    unsent: tuple[str, ...] = ()
+    """The reasons for which a mentioned file does not come with it."""
 
 
 def with_files(text: str, folder: Path) -> FilledMessage:
     """Return a message together with the files of the folder that it mentions.
 
-    A name that is no file below the folder, or one of a type that no model can be shown, stays a name.
+    A name that is no file below the folder, or one of a type that no model can be shown, stays a name, and is told.
     """
     loaded: dict[str, str | None] = {}
-    for mention in find(text):
-        path = (folder / mention.name).resolve()
-        if mention.sigil == "#" and path.is_relative_to(folder.resolve()) and path.is_file():
-            loaded[mention.name] = _content(path)
+    unsent: dict[str, str] = {}
+    for name in dict.fromkeys(mention.name for mention in find(text) if mention.sigil == "#"):
+        if reason := _unsent(name, folder):
+            unsent[name] = reason
+        else:
+            loaded[name] = _content(folder / name)
     inside = {name: content for name, content in loaded.items() if content is not None}
-    beside = (name for name, content in loaded.items() if content is None and _is_shown(folder / name))
+    beside = (name for name, content in loaded.items() if content is None)
     parts = [f"{name}:\n{_fenced(content)}" for name, content in inside.items()]
-    return FilledMessage("\n\n".join([text, *parts]), tuple(inside), tuple(beside))
+    return FilledMessage("\n\n".join([text, *parts]), tuple(inside), tuple(beside), tuple(unsent.values()))
+
+
+def _unsent(name: str, folder: Path) -> str:
+    """Return the reason for which a mentioned name is not sent as a file; empty if it is."""
+    path = (folder / name).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        return f"{name} is not below the folder {folder.resolve()}"
+    if not path.is_file():
+        return f"there is no file {name}"
+    return "" if _content(path) is not None or _is_shown(path) else f"no model can be shown a file such as {name}"
 
 
 def without_files(text: str) -> str:

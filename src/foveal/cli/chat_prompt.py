@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import FormattedText
@@ -14,6 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.text import Text
 
 from foveal.cli.chat_blocks import MarkdownBlocks
 from foveal.cli.chat_commands import ChatCommands
@@ -23,7 +25,13 @@ from foveal.cli.output import Output
 from foveal.text.display import visible
 
 _LIVE_ROWS = 8
-"""Lines of an unfinished block that are shown: the rest of the screen is for the conversation."""
+"""Rows of an unfinished block that are shown: the rest of the screen is for the conversation."""
+_MENU_ROWS = 6
+"""Rows that are kept free below the input line, for names to choose from; fewer on a screen of less than 14 rows."""
+_FOOT_ROWS = 2
+"""Rows of the input line, and of the line with tokens and cost."""
+_WRAPPED_CHARS = 10_000
+"""Characters of a line that are wrapped again whenever words come: about twice as many as fill a terminal."""
 _KEY_PAUSE_S = 0.05
 """Seconds after which Esc is a key of its own, and not the beginning of another one."""
 
@@ -46,10 +54,14 @@ class PromptTerminal:
     """A terminal with an input line at its foot. Esc or Ctrl-C interrupts, Ctrl-D leaves."""
 
     def __init__(self) -> None:
-        self.out = Output(sys.stdout)
         self._blocks = MarkdownBlocks()
-        self._status = self._draft = ""
+        self._status = ""
         self._session: PromptSession[str] | None = None
+
+    @property
+    def out(self) -> Output:
+        """The output above the input line, as wide as the terminal is now."""
+        return Output(sys.stdout)
 
     def words(self, text: str) -> None:
         """Show words of a reply; a block that is whole becomes Markdown."""
@@ -69,8 +81,10 @@ class PromptTerminal:
         self._redraw()
 
     def suggest(self, text: str) -> None:
-        """Put a text into the next input line."""
-        self._draft = text
+        """Offer a text that was taken back: it is the newest one that was typed."""
+        if self._session is not None:
+            self._session.history.append_string(text)
+            self.out.line("the Up key brings the words back", "axis")
 
     async def talk(self, chat: ChatSession, commands: ChatCommands) -> None:
         """Read lines until somebody leaves."""
@@ -85,20 +99,23 @@ class PromptTerminal:
         )
         self._session.app.ttimeoutlen = _KEY_PAUSE_S
         with patch_stdout(raw=True):
-            self.out = Output(sys.stdout)
             chat.greet()
             while not commands.is_over:
-                draft, self._draft = self._draft, ""
                 try:
-                    line = await self._session.prompt_async(default=draft)
+                    line = await self._session.prompt_async()
                 except EOFError:
                     return
                 await commands.hear(line)
 
     def _above_input(self) -> FormattedText:
-        """Return the unfinished block of a reply, and the sign of the input line."""
-        lines = visible(self._blocks.unfinished).splitlines()[-_LIVE_ROWS:]
-        return FormattedText([("", "".join(f"{line}\n" for line in lines)), ("bold", "› ")])
+        """Return the last rows of the unfinished block of a reply, and the sign of the input line."""
+        size = get_app().output.get_size()
+        menu = min(_MENU_ROWS, max(0, size.rows - _FOOT_ROWS) // 2)
+        if self._session is not None:
+            self._session.reserve_space_for_menu = menu
+        most = max(1, min(_LIVE_ROWS, size.rows - _FOOT_ROWS - menu))
+        rows = last_rows(visible(self._blocks.unfinished), size.columns, most)
+        return FormattedText([("", "".join(f"{row}\n" for row in rows)), ("bold", "› ")])
 
     def _print(self, block: str) -> None:
         Console(file=sys.stdout, force_terminal=True, width=self.out.columns).print(Markdown(visible(block)), end="\n")
@@ -106,6 +123,17 @@ class PromptTerminal:
     def _redraw(self) -> None:
         if self._session is not None:
             self._session.app.invalidate()
+
+
+def last_rows(text: str, columns: int, most: int) -> list[str]:
+    """Return the last rows that a text takes on a screen of so many columns, wrapped at words; at most so many rows."""
+    console, rows = Console(width=columns), list[str]()
+    for line in text.splitlines()[-most:]:
+        # A very long line is cut at the same place for a while, so that its rows do not change with each word.
+        cut = max(0, len(line) // _WRAPPED_CHARS - 1) * _WRAPPED_CHARS
+        wrapped = Text(line[cut:].rstrip()).wrap(console, columns, overflow="fold", tab_size=4)
+        rows += [row.plain.rstrip() for row in wrapped] or [""]
+    return rows[-most:]
 
 
 def _keys(chat: ChatSession) -> KeyBindings:

@@ -4,6 +4,7 @@ A chat has no state that the log has not: it can be left at any moment and goes 
 """
 
 import asyncio
+import textwrap
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -17,12 +18,19 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.run_events import (
     ChildStarted,
     ChildTold,
+    ModelReminded,
+    ModelReplied,
     ModelRetried,
+    QuestionAsked,
     RunEvent,
+    StatusChanged,
     StepStarted,
     SummaryBilled,
     TextCame,
+    ToolCalled,
+    ToolEnded,
     UsageCounted,
+    UserSpoke,
     kept_id,
 )
 from foveal.agent.run_log import read_events, read_run
@@ -30,10 +38,15 @@ from foveal.agent.run_marks import ENDED
 from foveal.agent.runs import Runs
 from foveal.agent.tools import UserQuestion
 from foveal.agent.usage_cost import usage_usd
+from foveal.analysis.inspect.stored_session import branch_of
+from foveal.cli.chat_history import past_of
 from foveal.cli.chat_names import with_files, without_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line
+from foveal.stores import rows as log
 from foveal.stores.port import Store
+from foveal.text.display import one_line, visible
+from foveal.values.entry import Message, Stored, Text, ToolResult
 from foveal.values.errors import BadInput, FovealError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
@@ -45,6 +58,11 @@ QueueMode: TypeAlias = Literal["one", "all", "steer"]
 """Messages typed while the agent works: heard one after the other, all at once, or before its next step."""
 
 _QUEUED_AT_ONCE = {"one": 1, "all": 1_000, "steer": 1_000}
+_PAST_EXCHANGES = 2
+_PAST_ROWS = 6
+"""Rows of an earlier answer that are shown again: two exchanges take less than half of a usual screen."""
+_LINE_CHARS = 200
+_DIGEST_CHARS = 100
 _HOW_TO_ANSWER = "y: allow · a: always · e JSON: with other arguments · anything else: deny, with that reason"
 
 
@@ -67,7 +85,7 @@ class ChatTerminal(Protocol):
         ...
 
     def suggest(self, text: str) -> None:
-        """Put a text into the next input line."""
+        """Offer a text that was taken back, to be said again."""
         ...
 
     async def talk(self, chat: "ChatSession", commands: "ChatCommands") -> None:
@@ -79,13 +97,30 @@ class ChatSession:
     """One person talking to one agent, in one session at a time."""
 
     def __init__(
-        self, agent: Agent, store: Store, terminal: ChatTerminal, *, session: str = "", folder: str = "."
+        self,
+        agent: Agent,
+        store: Store,
+        terminal: ChatTerminal,
+        *,
+        session: str = "",
+        folder: str = ".",
+        is_scripted: bool = False,
     ) -> None:
         self.agent, self.store, self.terminal, self.folder = agent, store, terminal, Path(folder)
         self.runs = Runs(store, [agent])
         self.questions: list[UserQuestion] = []
         """Questions that the newest run waits for; the next line answers the first."""
         self.queue_mode: QueueMode = "one"
+        self.is_scripted = is_scripted
+        """Whether the scripted provider answers, which bills nothing."""
+        self._unshown = 0
+        """Messages to come that are not shown when they are heard: they were just typed, or are reminders of the run."""
+        self._tools: dict[str, str] = {}
+        """The tool of each call that was shown."""
+        self._newest_call = ""
+        """The call whose line is the last one on the screen."""
+        self._has_come = False
+        """Whether words or calls have come since the newest message."""
         self._work: asyncio.Task[None] | None = None
         self._is_working = False
         self.use(session or self._new_name())
@@ -121,30 +156,53 @@ class ChatSession:
         return self._is_working
 
     @property
+    def model_name(self) -> str:
+        """The name of the model that is asked first."""
+        return "scripted" if self.is_scripted else self.agent.models[0].model
+
+    @property
     def status(self) -> str:
         """The line with the model, tokens, pressure and cost."""
-        said = [self.agent.models[0].model]
+        said = ["scripted, no cost" if self.is_scripted else self.model_name]
         if shown := self.pressure:
             said.append(f"{shown.tokens:,} of {shown.limit:,} tokens ({shown.share:.0%})")
             said += [f"pressure {shown.level}"] if shown.level != "none" else []
-        said.append("cost unknown" if self.usd is None else f"${self.usd:.4f}")
+        if not self.is_scripted:
+            said.append("cost unknown" if self.usd is None else f"${self.usd:.4f}")
         said += [f"{self.queued} queued"] if self.queued else []
         said += ["working, Esc interrupts"] if self.is_busy else ["waits for your answer"] if self.questions else []
         return " · ".join(said)
 
     def greet(self) -> None:
-        """Say which session this is, and the state in which its last run was left."""
-        out = self.terminal.out
-        out.line(
-            f"{self.agent.name} ({self.agent.models[0].model}), session {self.session}. /help lists the commands.",
-            "axis",
-        )
+        """Say which session this is, show the end of its conversation, and the state in which its last run was left."""
+        self.tell(f"{self.agent.name} ({self.model_name}), session {self.session}. /help lists the commands.", "axis")
+        self._show_past()
         state = read_run(self.store, self.session)
         if self.questions:
             self._ask()
         elif state.run and state.status != "completed":
-            out.line(f"{state.id} is {state.status}. /resume goes on with it; a message takes its place.", "limit")
-        self._refresh()
+            self.tell(f"{state.id} is {state.status}. /resume goes on with it; a message takes its place.", "limit")
+        self.refresh()
+
+    def tell(self, text: str, style: str = "") -> None:
+        """Print words of the chat's own; on a terminal, wrapped at words."""
+        out = self.terminal.out
+        for line in text.split("\n"):
+            rows = textwrap.wrap(visible(line), out.columns, break_on_hyphens=False) if out.is_terminal else [line]
+            for row in rows or [""]:
+                out.line(row, style)
+
+    def _show_past(self) -> None:
+        """Show the last exchanges of the conversation, and say how many messages came before them."""
+        past = past_of(branch_of(self.store, self.session) if self.run else [], _PAST_EXCHANGES)
+        if past.earlier:
+            number = f"{past.earlier:,} earlier messages are" if past.earlier != 1 else "1 earlier message is"
+            self.tell(f"{number} not shown here; /rewind lists yours", "axis")
+        for one in past.exchanges:
+            self.tell(f"› {one_line(one.said, _LINE_CHARS)}", "axis")
+            rows = one.answer.strip().splitlines()
+            for row in [*rows[:_PAST_ROWS], *["…"] * (len(rows) > _PAST_ROWS)]:
+                self.tell(one_line(row, _LINE_CHARS), "axis")
 
     async def say(self, text: str) -> None:
         """Hear a message: an answer, words for the run under way, or the beginning of another run."""
@@ -153,14 +211,15 @@ class ChatSession:
         elif self.is_busy:
             await self._queue(text)
         else:
-            await self.begin([text])
+            await self._begin([text], just_typed=1)
 
-    async def begin(self, messages: Sequence[str]) -> None:
+    async def _begin(self, messages: Sequence[str], *, just_typed: int = 0) -> None:
         """Begin a run with the first message; the others wait for its answer. A run that was left is ended."""
         state = read_run(self.store, self.session)
         if state.run and state.status not in ENDED:
             await self.runs.cancel(self.session, "the user said something else")
         text, files = self._with_files(messages[0])
+        self._unshown = just_typed
         self.run = await self.runs.start(self.agent, text, session=self.session, files=files)
         try:
             for one in messages[1:]:
@@ -173,7 +232,9 @@ class ChatSession:
         """Return a message with the texts that it mentions, and the files that come with it; show their names."""
         said = with_files(message, self.folder)
         if named := (*said.inside, *said.beside):
-            self.terminal.out.line(f"with {', '.join(named)}", "axis")
+            self.tell(f"with {', '.join(named)}", "axis")
+        for reason in said.unsent:
+            self.tell(f"{reason}; sent as text", "limit")
         return said.text, [self.folder / one for one in said.beside]
 
     async def resume(self) -> None:
@@ -188,7 +249,7 @@ class ChatSession:
             return
         said, files = self._with_files(text)
         await self.runs.steer(self.run, said, files=files)
-        self.terminal.out.line("heard before the next step", "axis")
+        self.tell("heard before the next step", "axis")
 
     def queue_by(self, mode: QueueMode) -> None:
         """Decide when messages are heard that are typed while the agent works."""
@@ -203,8 +264,8 @@ class ChatSession:
         with suppress(FovealError):  # it has just ended by itself
             await self.runs.cancel(self.run, "interrupted by the user")
         if not self.is_busy:
-            self.terminal.out.line("interrupted", "limit")
-            self._refresh()
+            self.tell("interrupted", "limit")
+            self.refresh()
         return True
 
     async def settled(self) -> None:
@@ -224,7 +285,7 @@ class ChatSession:
         said, files = self._with_files(text)
         await self.runs.follow_up(self.run, said, files=files)
         self.queued += 1
-        self._refresh()
+        self.refresh()
 
     async def _answer(self, text: str) -> None:
         answer = answer_from(self.questions[0], text)
@@ -241,83 +302,127 @@ class ChatSession:
 
     async def _go_on_without(self, error: BadInput) -> None:
         """Go on with a run whose question is no longer open: its time was up, or somebody else has answered it."""
-        self.terminal.out.line(str(error), "limit")
+        self.tell(str(error), "limit")
         self.questions = []
         outcome = self.runs.outcome(self.run)
         if outcome.status in ENDED:
-            self.terminal.out.line(outcome.text)
-            self._refresh()
+            self.tell(outcome.text)
+            self.refresh()
         else:
             await self.resume()
 
     def _ask(self) -> None:
         question = self.questions[0]
-        self.terminal.out.line(question_line(question), "strong")
+        self.tell(question_line(question), "strong")
         if question.kind == "approval":
-            self.terminal.out.line(_HOW_TO_ANSWER, "axis")
+            self.tell(_HOW_TO_ANSWER, "axis")
 
     def _follow(self) -> None:
         self._is_working = True
         self._work = asyncio.create_task(self._followed(self.run))
-        self._refresh()
+        self.refresh()
 
     async def _followed(self, run: str) -> None:
         """Show a run until it ends or rests, and the next one if messages were left over."""
         try:
+            asked: tuple[UserQuestion, ...] = ()
             async with aclosing(self.runs.observe(run, since=self._seen)) as events:
                 async for event in events:
                     self._seen = event.id
                     self._show(event)
+                    if isinstance(event, QuestionAsked):
+                        asked += (event.question,)
+                    elif isinstance(event, StatusChanged) and event.status != "awaiting_user":
+                        asked = ()
             outcome = await self.runs.wait(run)
+            if asked and outcome.status != "awaiting_user":  # its time was up at once; whoever answers is told so
+                outcome = msgspec.structs.replace(outcome, status="awaiting_user", questions=asked)
             self._is_working = False
             self.terminal.end_words()
             await self._end(outcome)
         except Exception as error:  # noqa: BLE001, RUF100 - of a part that the agent brought; the log says that it failed
             self._is_working = False
             self.terminal.end_words()
-            self.terminal.out.line(describe(error), "bad")
-            self._refresh()
+            self.tell(describe(error), "bad")
+            self.refresh()
 
     async def _end(self, outcome: RunOutcome) -> None:
-        out = self.terminal.out
         self.queued, self.questions = 0, list(outcome.questions) if outcome.status == "awaiting_user" else []
         left: Sequence[str] = ()
         match outcome.status:
             case "awaiting_user":
                 self._ask()
             case "cancelled":
-                out.line("interrupted; the words so far are kept", "limit")
+                kept = "the words so far are kept" if self._has_come else "nothing had come yet"
+                self.tell(f"interrupted; {kept}", "limit")
                 state = read_run(self.store, self.session)
                 left = [without_files(one.text) for one in (*state.steering, *state.following)]
             case "failed" | "paused":
-                out.line(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
+                self.tell(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
             case _:
                 pass
         if left:
-            await self.begin(left)
+            await self._begin(left)
         else:
-            self._refresh()
+            self.refresh()
 
     def _show(self, event: RunEvent) -> None:
         self._count(event)
         match event:
             case TextCame(text=text):
+                self._has_come = True
                 self.terminal.words(text)
                 return
             case StepStarted(tokens=tokens, limit=limit):
                 self.pressure = Pressure(tokens, limit)
+            case UserSpoke(text=text):
+                self._hear(text)
+            case ModelReminded():
+                self._unshown += 1
+            case ModelReplied():
+                self._has_come = True
+                self.terminal.end_words()
             case _:
-                self._tell(event)
-        self._refresh()
+                self._tell_event(event)
+        self.refresh()
 
-    def _tell(self, event: RunEvent) -> None:
+    def _hear(self, text: str) -> None:
+        """Show a message that has waited, now that it is heard: the words below it are the answer to it."""
+        self._has_come = False
+        if self._unshown:
+            self._unshown -= 1
+            return
+        self.queued = max(0, self.queued - 1)
+        self.terminal.end_words()
+        self.tell(f"› {one_line(without_files(text), _LINE_CHARS)}", "strong")
+
+    def _tell_event(self, event: RunEvent) -> None:
         """Show the line of an event, if it has one; one of a sub-agent's run under its name."""
         inner: RunEvent = event.event if isinstance(event, ChildTold) else event
         line, style = event_line(inner)
+        if isinstance(inner, ToolEnded) and not line:
+            line, style = self._result_line(inner), "axis"
         if line:
             name = inner.scope.session.rpartition("/")[2]
             self.terminal.end_words(is_void=isinstance(event, ModelRetried))
-            self.terminal.out.line(line if inner is event else f"  {name} {line}", style)
+            self.tell(line if inner is event else f"  {name} {line}", style)
+            self._newest_call = ""
+            if isinstance(inner, ToolCalled):
+                self._newest_call, self._tools[inner.call] = inner.call, inner.tool
+
+    def _result_line(self, event: ToolEnded) -> str:
+        """Return the first line of a result and its size; with its tool, if the call is not on the line above."""
+        rows = self.store.find(event.scope.session, event.entry)
+        body = log.to_entry(rows[0], event.scope.session).body if rows else None
+        parts = body.parts if isinstance(body, Message) else ()
+        results = [one for one in parts if isinstance(one, ToolResult) and one.call == event.call]
+        texts = [one for result in results for one in result.content if isinstance(one, Text | Stored)]
+        size = sum(len(one.text.encode()) if isinstance(one, Text) else one.size_bytes for one in texts)
+        lines = sum(len(one.text.splitlines()) if isinstance(one, Text) else one.lines for one in texts)
+        first = one_line(event.text.strip().partition("\n")[0], _DIGEST_CHARS) or "nothing"
+        whole = "" if lines <= 1 and size <= _DIGEST_CHARS else f" ({lines:,} line{'s' * (lines != 1)}, {size:,} bytes)"
+        tool = "" if event.call == self._newest_call else f"{self._tools.get(event.call, event.call)}: "
+        return f"  {tool}{first}{whole}"
 
     def _count(self, event: RunEvent) -> None:
         while isinstance(event, ChildTold):
@@ -330,5 +435,6 @@ class ChatSession:
     def _add(self, usd: float | None) -> None:
         self.usd = None if usd is None or self.usd is None else self.usd + usd
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Show the line with the model, tokens, pressure and cost as it is now."""
         self.terminal.refresh(self.status, is_settled=not self.is_busy)

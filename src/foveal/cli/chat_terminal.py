@@ -23,15 +23,20 @@ class PlainTerminal:
     """
 
     def __init__(self, out: Output) -> None:
-        self.out = out
+        self._stream = out.stream
         self._is_line_open = self._is_settled = False
         self._lines: deque[str] = deque()
         self._rest = b""
 
+    @property
+    def out(self) -> Output:
+        """The output, as wide as the terminal is now."""
+        return Output(self._stream)
+
     def words(self, text: str) -> None:
         """Print words of a reply."""
-        self.out.stream.write(visible(text))
-        self.out.stream.flush()
+        self._stream.write(visible(text))
+        self._stream.flush()
         self._is_line_open = not text.endswith("\n")
 
     def end_words(self, *, is_void: bool = False) -> None:
@@ -44,11 +49,11 @@ class PlainTerminal:
         """Print the line with tokens and cost when the agent has come to an end."""
         if is_settled:
             self.out.line(f"[{status}]", "axis")
-            self.out.stream.write("› " if sys.stdin.isatty() else "")
-        self.out.stream.flush()
+            self._stream.write("› " if sys.stdin.isatty() else "")
+        self._stream.flush()
 
     def suggest(self, text: str) -> None:
-        """Print a text that may be typed again."""
+        """Print a text that was taken back, to be typed again."""
         self.out.line(f"it was: {text}", "axis")
 
     async def talk(self, chat: ChatSession, commands: ChatCommands) -> None:
