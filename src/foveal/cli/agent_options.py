@@ -62,8 +62,7 @@ def opened_agent(args: Namespace, before: str = "") -> Generator[Agent]:
     `before` is the model that the conversation has had, as `model_before` returns it: the default agent goes on with that
     one where the options name no other.
     """
-    is_named = args.model is not None or args.provider is not None
-    if args.provider != SCRIPTED and (is_named or before != _SCRIPTED_MODEL.spelled):
+    if not is_scripted(args, before):
         yield _agent(args, before)
         return
     with ScriptedProvider(improvise=_improvise) as provider:
@@ -75,6 +74,12 @@ def opened_agent(args: Namespace, before: str = "") -> Generator[Agent]:
         for one in everybody([agent]):
             one.models, one.open_model = (_SCRIPTED_MODEL,), scripted
         yield agent
+
+
+def is_scripted(args: Namespace, before: str) -> bool:
+    """Return whether the scripted provider answers: the options say so, or name no model and it has answered before."""
+    is_named = args.model is not None or args.provider is not None
+    return args.provider == SCRIPTED or (not is_named and before == _SCRIPTED_MODEL.spelled)
 
 
 def check_models(agent: Agent) -> None:

@@ -12,15 +12,14 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from foveal.agent.agent import Agent
-from foveal.cli.agent_options import SCRIPTED, add_agent, opened_agent
+from foveal.cli.agent_options import add_agent, check_models, go_on_options, is_scripted, model_before, opened_agent
 from foveal.cli.arguments import add_json, command_line, open_place, store_place
 from foveal.cli.chat_commands import ChatCommands
 from foveal.cli.chat_session import ChatSession, ChatTerminal
 from foveal.cli.chat_terminal import PlainTerminal
-from foveal.cli.output import Output, complaints, has_rich
-from foveal.session.model_setup import UnknownModelWarning
+from foveal.cli.output import Output, has_rich
 from foveal.stores.port import Store
-from foveal.values.errors import BadInput, FovealError
+from foveal.values.errors import BadInput
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -36,28 +35,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, out: Output) -> int | None:
     if args.json:
         raise BadInput("a chat is for people; `foveal run --json` is for programs")
-    with opened_agent(args) as agent, complaints(UnknownModelWarning):
-        _check_keys(agent)
+    before = model_before(args, args.session)
+    with opened_agent(args, before) as agent:
+        check_models(agent)
         with open_place(store_place(args.store)) as store:
-            asyncio.run(_talk(agent, store, args, out))
+            asyncio.run(_talk(agent, store, args, out, is_scripted=is_scripted(args, before)))
 
 
-def _check_keys(agent: Agent) -> None:
-    """Raise the reason for which no model of the agent can be asked: a key or an SDK that is missing."""
-    reasons: list[FovealError] = []
-    for choice in agent.models:
-        try:
-            agent.open_model(choice)
-        except FovealError as error:
-            reasons.append(error)
-        else:
-            return
-    raise reasons[0]
-
-
-async def _talk(agent: Agent, store: Store, args: Namespace, out: Output) -> None:
+async def _talk(agent: Agent, store: Store, args: Namespace, out: Output, *, is_scripted: bool) -> None:
     terminal = _terminal(args, out)
-    is_scripted = args.provider == SCRIPTED
     chat = ChatSession(agent, store, terminal, session=args.session, folder=args.workspace, is_scripted=is_scripted)
     commands = ChatCommands(chat, store_name=args.store)
     try:
@@ -70,16 +56,9 @@ async def _talk(agent: Agent, store: Store, args: Namespace, out: Output) -> Non
 
 def _going_on(chat: ChatSession, commands: ChatCommands, args: Namespace) -> str:
     """Return the command that goes on with this conversation, with the options that were given."""
-    options = {
-        "--session": chat.session,
-        "--store": args.store,
-        "--agent": args.agent,
-        "--provider": args.provider,
-        "--model": commands.named_model or args.model,
-        "--workspace": args.workspace if args.workspace != "." else "",
-    }
-    words = [word for name, value in options.items() if value for word in (name, value)]
-    return f"{command_line()} chat {shlex.join([*words, *['--plain'] * args.plain])}"
+    named = Namespace(**vars(args) | {"model": commands.named_model or args.model})
+    plain = " --plain" if args.plain else ""
+    return f"{command_line()} chat --session {shlex.quote(chat.session)}{go_on_options(named)}{plain}"
 
 
 def _terminal(args: Namespace, out: Output) -> ChatTerminal:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from foveal.agent.agent import Agent
 from foveal.cli.arguments import open_place, positive
 from foveal.cli.budget import with_budget
-from foveal.cli.output import complaints
 from foveal.gateway.bodies import MOST_BODY_MB
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
@@ -97,6 +96,5 @@ def store_file(args: Namespace) -> Path | DatabaseAddress:
 
 
 def _policy(args: Namespace) -> Policy:
-    with complaints(UserWarning):
-        policy = read_policy(args.policy) if args.policy else Policy()
+    policy = read_policy(args.policy) if args.policy else Policy()
     return with_budget(policy, args.budget) if args.budget else policy
