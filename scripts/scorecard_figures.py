@@ -365,6 +365,7 @@ FIGURES = (
         300,
         {"early answer": in_child("early answer of PostgreSQL")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
+        is_alone=True,
     ),
     Figure("R7", "two writers fight for a session", races, 20, 10_000, {"no fence": _no_fence}),
     Figure("R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": _rows_by_time}),
@@ -376,6 +377,7 @@ FIGURES = (
         50,
         {"late replica": in_child("late-replica"), "blind writer": in_child("blind")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
+        is_alone=True,
     ),
     Figure(
         "V1",
