@@ -11,8 +11,8 @@ Each figure runs in a process of its own. After it, its bugs are planted one by 
 small number of cases: a figure that stays green with a bug in the product says nothing, and is an error here.
 `--jobs N` runs N figures side by side, each with the cases and the seed that it has alone, and begins with those that take most;
 figures about time, memory or load of the machine run one at a time, before the others. Without it, `--whole` and `--minutes`
-begin with the figures that take least. The page is written after every figure; rows of figures that a run leaves out stay, and each row
-tells its date and its commit. Exit 1 if any figure failed, or any bug was missed.
+begin with the figures that take least. The page is written after every figure; rows of figures that a run leaves out stay, and
+each row tells its date and its commit. Exit 1 if any figure failed, or any bug was missed.
 """
 
 import argparse
