@@ -271,7 +271,12 @@ def newest(cases: int, seed: int) -> Tried:
     """Replay recorded sessions at 8k to 64k: every prompt shows the newest results and the latest words."""
     places = newest_test.places_of(every=1)
     chosen = random.Random(seed).sample(places, min(cases, len(places)))
-    return Tried(len(chosen), [line for name, number in chosen for line in newest_test.check_line(name, number)[1]])
+    files = dict[str, set[int]]()
+    for name, number in chosen:
+        files.setdefault(name, set()).add(number)
+    return Tried(
+        len(chosen), [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
+    )
 
 
 def frames(cases: int, seed: int) -> Failures:
