@@ -8,11 +8,11 @@ function for each line.
 """
 
 import ast
-import gc
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, ModuleType
+
+from live_code import codes_in, replace_codes
 
 _NAME = "__reached__"
 
@@ -61,30 +61,14 @@ class _Probes(ast.NodeTransformer):
 
 def put_probes(modules: Iterable[ModuleType]) -> bytearray:
     """Put probes into all functions of these modules, and return the bytes that they set."""
-    reached, first, codes = bytearray(), 0, dict[tuple[str, str, int], CodeType]()
+    reached, first, made = bytearray(), 0, list[CodeType]()
     for module in modules:
         path, probes = str(module.__file__), _Probes(first)
         tree = ast.parse(Path(path).read_text())
         probes.visit(tree)
-        made = list(_codes(compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)))
-        names = Counter(map(_key, made))
-        codes |= {_key(code): code for code in made if names[_key(code)] == 1}  # two lambdas of one line look alike
+        made += codes_in(compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True))
         module.__dict__[_NAME] = reached
         first = probes.next
     reached.extend(bytes(first))
-    for function in [one for one in gc.get_objects() if isinstance(one, FunctionType)]:
-        code = codes.get(_key(function.__code__))
-        if code and code.co_freevars == function.__code__.co_freevars:
-            function.__code__ = code
+    replace_codes(made)
     return reached
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
-
-
-def _key(code: CodeType) -> tuple[str, str, int]:
-    return code.co_filename, code.co_qualname, code.co_firstlineno
