@@ -84,7 +84,18 @@ def _instructions(message: Message) -> Iterator[Text]:
 
 
 def check_line(name: str, number: int) -> tuple[Counter[str], list[str]]:
-    recording = next(one for at, one in enumerate(read(DATA / name)) if at == number)
+    """Replay one session of a file under all budgets."""
+    return check_budgets(next(one for at, one in enumerate(read(DATA / name)) if at == number))
+
+
+def check_file(name: str, numbers: set[int]) -> list[str]:
+    """Replay sessions of a file, which is read once, under all budgets; return each prompt that hides something new."""
+    chosen = (one for at, one in enumerate(read(DATA / name)) if at in numbers)
+    return [line for recording in chosen for line in check_budgets(recording)[1]]
+
+
+def check_budgets(recording: Recording) -> tuple[Counter[str], list[str]]:
+    """Replay a session under all budgets; return counts, and each prompt that hides something new."""
     seen, found = Counter[str](), list[str]()
     own = sum(len(part.text) // 4 for step in recording.steps for part in _instructions(step.message))
     pairs = [(budget, fixed) for budget in BUDGETS for fixed in FIXED if 1.5 * (fixed + own) + 4_000 <= budget]

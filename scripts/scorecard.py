@@ -5,11 +5,14 @@
     python scripts/scorecard.py --whole --write        # the published sizes: hours; writes benchmarks/results/scorecard.md
     python scripts/scorecard.py --minutes 5 --write    # as many cases of each figure as fit
     python scripts/scorecard.py --only R3 V1 --share 0.1 --whole
+    python scripts/scorecard.py --whole --jobs 2 --write    # two figures at once
 
 Each figure runs in a process of its own. After it, its bugs are planted one by one, each in a process of its own again, with the
 small number of cases: a figure that stays green with a bug in the product says nothing, and is an error here.
-`--whole` and `--minutes` begin with the figures that take least. The page is written after every figure; rows of figures that a
-run leaves out stay, and each row tells its date and its commit. Exit 1 if any figure failed, or any bug was missed.
+`--jobs N` runs N figures side by side, each with the cases and the seed that it has alone, and begins with those that take most;
+figures about time, memory or load of the machine run one at a time, before the others. Without it, `--whole` and `--minutes`
+begin with the figures that take least. The page is written after every figure; rows of figures that a run leaves out stay, and
+each row tells its date and its commit. Exit 1 if any figure failed, or any bug was missed.
 """
 
 import argparse
@@ -17,15 +20,16 @@ import multiprocessing
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from scorecard_figures import FIGURES, result_of
-from scorecard_page import HEAD, Line, Pace, plan_table, with_rows
+from scorecard_page import HEAD, Line, Pace, minutes_told, plan_table, with_rows
 from scorecard_parts import Figure
 
 FORK = multiprocessing.get_context("fork")
@@ -37,23 +41,59 @@ RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "scorecard.md"
 
 def run(figure: Figure, cases: int, seed: int, plant: str = "") -> dict[str, Any]:
     """Run a figure in a process of its own. One that ends by an error has failed, and is broken: it caught no bug."""
+    return _answer_of(*_in_child(result_of, figure.name, cases, seed, plant))
+
+
+def _in_child(act: Callable[..., Any], *given: Any) -> tuple[Any, Any]:
+    """Start an act in a process of its own; return the end of the pipe that its answer comes from, and the process."""
     here, there = FORK.Pipe(duplex=False)
-    child = FORK.Process(target=_answer, args=(there, figure.name, cases, seed, plant))
+    child = FORK.Process(target=_answer, args=(there, act, *given))
     child.start()
     there.close()
+    return here, child
+
+
+def _answer(there: Connection, act: Callable[..., Any], *given: Any) -> None:
+    try:
+        there.send(act(*given))
+    except BaseException as error:
+        there.send(_broken(f"{type(error).__name__}: {error}"))
+
+
+def _answer_of(here: Connection, child: Any) -> Any:
     try:
         return here.recv()
     except EOFError:
-        return {"cases": 0, "failures": 1, "examples": ["it ended by itself"], "is_broken": True}
+        return _broken("it ended by itself")
     finally:
         child.join()
 
 
-def _answer(there: Connection, *asked: Any) -> None:
-    try:
-        there.send(result_of(*asked))
-    except BaseException as error:
-        there.send({"cases": 0, "failures": 1, "examples": [f"{type(error).__name__}: {error}"], "is_broken": True})
+def _broken(example: str) -> dict[str, Any]:
+    return {"cases": 0, "failures": 1, "examples": [example], "is_broken": True}
+
+
+def side_by_side(jobs: int, figures: Sequence[Figure], sizes: Mapping[str, int], seed: int) -> Iterator[Line]:
+    """Yield the line of each figure when it is done, so many at once; those that measure the machine are alone, and first."""
+    waiting = sorted(figures, key=lambda figure: not figure.is_alone) if jobs > 1 else list(figures)
+    working = dict[Connection, tuple[Figure, Any]]()
+    while waiting or working:
+        is_alone = any(figure.is_alone for figure in (*(figure for figure, _ in working.values()), *waiting[:1]))
+        if waiting and len(working) < (1 if is_alone else jobs):
+            figure = waiting.pop(0)
+            here, child = _in_child(measured, figure, sizes[figure.name], seed)
+            working[here] = (figure, child)
+            continue
+        for here in wait(list(working)):
+            assert isinstance(here, Connection)
+            figure, child = working.pop(here)
+            line = _answer_of(here, child)
+            is_line = isinstance(line, Line)
+            yield (
+                line
+                if is_line
+                else Line(figure.name, figure.what, 0, figure.whole, 1, line["examples"], {}, 0.0, is_broken=True)
+            )
 
 
 def measured(figure: Figure, cases: int, seed: int) -> Line:
@@ -98,6 +138,7 @@ def main() -> int:
     size.add_argument("--plan", action="store_true", help="tell the minutes of each published size, and run none")
     parser.add_argument("--share", type=float, default=1.0, help="this share of the cases")
     parser.add_argument("--only", nargs="*", metavar="NAME")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many figures side by side")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} after every figure")
     given = parser.parse_args()
@@ -106,26 +147,34 @@ def main() -> int:
     chosen = [figure for figure in FIGURES if not given.only or figure.name in given.only]
     figures = [figure for figure in chosen if not (reason := figure.skipped()) or _tell_skipped(figure, reason)]
     sizes = {figure.name: figure.small for figure in figures}
-    if given.whole or given.minutes or given.plan:
+    minutes = minutes_told(_page())
+    if given.minutes or given.plan:
         paces = {figure.name: paced(figure, given.seed) for figure in figures}
         print(plan_table(paces.values()), flush=True)
         if given.plan:
             return 0
-        figures.sort(key=lambda figure: paces[figure.name].minutes)
-        sizes = {name: pace.cases_in(given.minutes) if given.minutes else pace.whole for name, pace in paces.items()}
+        sizes = {name: pace.cases_in(given.minutes) for name, pace in paces.items()}
+        minutes = {name: pace.minutes for name, pace in paces.items()}
+    if given.whole:
+        sizes = {figure.name: figure.whole for figure in figures}
+    if given.whole or given.minutes or given.jobs > 1:
+        figures.sort(key=lambda figure: minutes.get(figure.name, 0.0), reverse=given.jobs > 1)
+    sizes = {name: max(1, int(size * given.share)) for name, size in sizes.items()}
     print(HEAD, flush=True)
     is_good, rows = True, dict[str, str]()
-    for figure in figures:
-        line = measured(figure, max(1, int(sizes[figure.name] * given.share)), given.seed)
+    for line in side_by_side(given.jobs, figures, sizes, given.seed):
         is_good = is_good and line.is_good
-        rows[figure.name] = line.row(f"{datetime.now(UTC):%Y-%m-%d}", _commit())
-        print(rows[figure.name], flush=True)
+        rows[line.name] = line.row(f"{datetime.now(UTC):%Y-%m-%d}", _commit())
+        print(rows[line.name], flush=True)
         for example in line.examples:
             print(f"    {example[:300]}", file=sys.stderr)
         if given.write:
-            before = RESULTS.read_text() if RESULTS.exists() else ""
-            RESULTS.write_text(with_rows(before, rows, [one.name for one in FIGURES]))
+            RESULTS.write_text(with_rows(_page(), rows, [one.name for one in FIGURES]))
     return 0 if is_good else 1
+
+
+def _page() -> str:
+    return RESULTS.read_text() if RESULTS.exists() else ""
 
 
 def _tell_skipped(figure: Figure, reason: str) -> bool:

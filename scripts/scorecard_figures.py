@@ -271,7 +271,12 @@ def newest(cases: int, seed: int) -> Tried:
     """Replay recorded sessions at 8k to 64k: every prompt shows the newest results and the latest words."""
     places = newest_test.places_of(every=1)
     chosen = random.Random(seed).sample(places, min(cases, len(places)))
-    return Tried(len(chosen), [line for name, number in chosen for line in newest_test.check_line(name, number)[1]])
+    files = dict[str, set[int]]()
+    for name, number in chosen:
+        files.setdefault(name, set()).add(number)
+    return Tried(
+        len(chosen), [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
+    )
 
 
 def frames(cases: int, seed: int) -> Failures:
@@ -365,6 +370,7 @@ FIGURES = (
         300,
         {"early answer": in_child("early answer of PostgreSQL")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
+        is_alone=True,
     ),
     Figure("R7", "two writers fight for a session", races, 20, 10_000, {"no fence": _no_fence}),
     Figure("R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": _rows_by_time}),
@@ -376,6 +382,7 @@ FIGURES = (
         50,
         {"late replica": in_child("late-replica"), "blind writer": in_child("blind")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
+        is_alone=True,
     ),
     Figure(
         "V1",

@@ -516,6 +516,7 @@ FIGURES = (
         4,
         20_000,
         {"one key": _one_key, "mixed up": _mixed_up},
+        is_alone=True,
     ),
     Figure(
         "S6",
@@ -541,6 +542,7 @@ FIGURES = (
         30,
         5_000,
         {"patient": replace(server, "impatient", lambda protocol: protocol)},
+        is_alone=True,
     ),
     Figure(
         "G3",
@@ -557,5 +559,6 @@ FIGURES = (
         16,
         2_000,
         {"spends": _spends},
+        is_alone=True,
     ),
 )

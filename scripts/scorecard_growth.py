@@ -255,7 +255,15 @@ def _alone() -> None:
 
 
 FIGURES = (
-    Figure("G4", "megabytes of one result: memory that grows", big_results, 96, 1_024, {"joined": _joined_result}),
+    Figure(
+        "G4",
+        "megabytes of one result: memory that grows",
+        big_results,
+        96,
+        1_024,
+        {"joined": _joined_result},
+        is_alone=True,
+    ),
     Figure(
         "G5",
         "rows that opening a long session and its prompt read, against one of a fifth",
@@ -271,6 +279,7 @@ FIGURES = (
         20,
         100_000,
         {"kept sessions": _kept_sessions, "open files": _open_files},
+        is_alone=True,
     ),
     Figure(
         "G6",
@@ -279,8 +288,15 @@ FIGURES = (
         60,
         100_000,
         {"catalogue read": _read_catalogue},
+        is_alone=True,
     ),
     Figure(
-        "G8", "appends of a hundred sessions at once: syncs are shared", group_commits, 300, 100_000, {"alone": _alone}
+        "G8",
+        "appends of a hundred sessions at once: syncs are shared",
+        group_commits,
+        300,
+        100_000,
+        {"alone": _alone},
+        is_alone=True,
     ),
 )

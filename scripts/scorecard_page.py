@@ -53,6 +53,17 @@ def with_rows(page: str, rows: Mapping[str, str], order: Iterable[str]) -> str:
     return "\n".join(["# Scorecard", "", told, "", HEAD, *lines, ""])
 
 
+def minutes_told(page: str) -> dict[str, float]:
+    """Return the minutes that the published cases of each figure on a page take, at the speed of its row."""
+    told = dict[str, float]()
+    for line in page.splitlines():
+        if found := _ROW.fullmatch(line):
+            cells = [cell.strip().replace(",", "") for cell in line.split("|")]
+            cases, _, whole = cells[3].partition(" of ")
+            told[found[1]] = int(cells[6]) * int(whole or cases) / max(1, int(cases)) / 60
+    return told
+
+
 class Pace(NamedTuple):
     """The speed of one figure, measured with its small number of cases."""
 

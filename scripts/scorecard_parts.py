@@ -39,6 +39,8 @@ class Figure(NamedTuple):
     """Bugs by name, each of which must make the small run fail."""
     skipped: Callable[[], str] = lambda: ""
     """Reason why it cannot run here; empty if it can."""
+    is_alone: bool = False
+    """Whether it measures time, memory or load of the machine, and runs side by side with no other."""
 
 
 def cannot_import(load: Callable[[], object], missing: str) -> str:

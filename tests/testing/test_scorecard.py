@@ -90,3 +90,34 @@ def test_a_plan_begins_with_what_takes_least(scripts: Any) -> None:
     assert (slow.minutes, fast.minutes) == (20.0, 0.5)
     assert (slow.cases_in(5), fast.cases_in(5)) == (1_500, 3_000)
     assert [line.split("|")[1].strip() for line in scripts.plan_table([slow, fast]).splitlines()[2:]] == ["V1", "R1"]
+
+
+def test_a_page_tells_the_minutes_of_its_figures(scripts: Any) -> None:
+    """A row of fewer cases than the published number tells its speed, and so the minutes of all."""
+    rows = {"R1": line_of(scripts, "R1", seconds=30.0), "R2": line_of(scripts, "R2", cases=1_000, seconds=90.0)}
+    page = scripts.with_rows("", {name: line.row("2026-01-02", "abc") for name, line in rows.items()}, rows)
+    assert scripts.minutes_told(page) == {"R1": 12.5, "R2": 1.5}
+
+
+def test_figures_run_side_by_side_but_for_those_that_measure_the_machine() -> None:
+    """Two figures wait for each other, which only two at once can; one that is alone meets nobody, and comes first."""
+    line = """
+import multiprocessing, sys, time
+sys.path.insert(0, sys.argv[1])
+import scorecard
+from scorecard_parts import Figure
+both, there = multiprocessing.Barrier(2), multiprocessing.Value("i", 0)
+def meets(cases, _seed):
+    with there.get_lock():
+        there.value += 1
+    both.wait(60)
+    return []
+figures = [Figure(name, "tried", meets, 1, 9, {}) for name in ("one", "two")]
+figures += [Figure("lone", "tried", lambda *_: [str(there.value)] if there.value else [], 1, 9, {}, is_alone=True)]
+figures += [Figure("dies", "tried", lambda *_: sys.exit(3), 1, 9, {})]
+scorecard.result_of.__globals__["FIGURES"] = figures
+lines = list(scorecard.side_by_side(2, figures, dict.fromkeys(("one", "two", "lone", "dies"), 1), 1))
+print(lines[0].name, *sorted(line.name for line in lines if line.is_good))
+"""
+    done = subprocess.run([sys.executable, "-c", line, SCRIPT.parent], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["lone", "lone", "one", "two"]
