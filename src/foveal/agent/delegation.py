@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,8 @@ MOST_SPAWNED = 8
 """Detached sub-agents of one session that have not ended; a model that spawns more has lost count."""
 _OFFERED = ("delegate", "spawn", "spawned", "handoff")
 _ANSWER = {"mode": "summary", "limit_tokens": ANSWER_TOKENS}
+_OWN: Mapping[str, Any] = {"raises": (StoreError,), "grace_s": None}
+"""A store that fails is no result; and a sub-agent that was given up writes its end before the run above goes on."""
 
 Drive: TypeAlias = Callable[[RunDriver], object]
 """Drives a run that was begun, in the background."""
@@ -84,7 +86,7 @@ def _delegate_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
 
     made = tool(name="delegate", timeout_s=None, retain=_ANSWER)(delegate)
     described = "Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: "
-    return (msgspec.structs.replace(made, description=described + listed(agents), raises=(StoreError,)),)
+    return (msgspec.structs.replace(made, description=described + listed(agents), **_OWN),)
 
 
 def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
@@ -125,7 +127,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
         f"has ended. Agents: {listed(agents)}"
     )
     made = tool(name="spawn", timeout_s=None, serial=True)(spawn)  # each counts those before it
-    return msgspec.structs.replace(made, description=described, raises=(StoreError,)), spawned
+    return msgspec.structs.replace(made, description=described, **_OWN), spawned
 
 
 def _child_name(agent: AgentDefinition, ctx: ToolContext) -> str:

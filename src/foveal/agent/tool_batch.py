@@ -11,9 +11,9 @@ from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
-from foveal.agent.run_journal import JournalItem, RunJournal
+from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
-from foveal.agent.tool_calls import SKIPPED, refused, run_call
+from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
 from foveal.session.options import now_ms
 from foveal.session.session import Session
@@ -28,7 +28,6 @@ class ToolBatch:
     def __init__(self, journal: RunJournal, limits: Limits) -> None:
         self._journal, self._limits = journal, limits
         self._places = asyncio.Semaphore(limits.parallel_calls)
-        self._given_up: set[str] = set()
         self._at_work = 1
         """Calls that run side by side and whose outcomes are not in the log."""
 
@@ -51,10 +50,6 @@ class ToolBatch:
     def report(self, call: str, text: str) -> None:
         """Tell the listeners of the run how far a call is; from any thread."""
         self._journal.tell_soon(ToolProgressed(scope=scope_of(self._journal.state), call=call, text=text))
-
-    def is_cancelled(self, call: str) -> bool:
-        """Return whether nobody waits for this call any more."""
-        return call in self._given_up
 
     def begin(self, session: Session, step: Run) -> frozenset[str]:
         """Write the results of calls that are not run, and that the first ones of the others start; return the keys of those.
@@ -115,23 +110,27 @@ class ToolBatch:
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
-            timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
-            question = with_deadline(_question(asked, one, journal.state.id), timeout_s, now_ms())
-            await self._keep(UserAsked(question))
-            return
-        finally:
-            self._given_up.add(call.id)
-        marks = (ended.data,) if isinstance(ended.data, HandoffAsked) else ()
-        told = (
-            ToolReturned(scope=scope_of(journal.state), call=call.id, data=ended.data)
-            if ended.data is not None
-            else None
-        )
-        await self._keep(_with_note(ended.message, one.note), *marks, told=told)
+            ended = asked
+        except StoppedCall as stopped:
+            self._put(one, stopped.outcome)  # written with the end of the run, or before it rests
+            raise
+        self._put(one, ended)
+        await self._written()
 
-    async def _keep(self, *items: JournalItem, told: ToolReturned | None = None) -> None:
-        """Keep the outcome of a call: at once if others are at work beside it, else with the next work, which follows."""
-        self._journal.put(*items, told=told)
+    def _put(self, one: ReadyCall, outcome: CallResult | AskUser) -> None:
+        """Have the outcome of a call written with the next work."""
+        state = self._journal.state
+        if isinstance(outcome, AskUser):
+            timeout_s = outcome.timeout_s if outcome.timeout_s is not None else self._limits.question_s
+            self._journal.put(UserAsked(with_deadline(_question(outcome, one, state.id), timeout_s, now_ms())))
+            return
+        data = outcome.data
+        marks = (data,) if isinstance(data, HandoffAsked) else ()
+        told = ToolReturned(scope=scope_of(state), call=one.call.id, data=data) if data is not None else None
+        self._journal.put(_with_note(outcome.message, one.note), *marks, told=told)
+
+    async def _written(self) -> None:
+        """Have the outcome of a call written: at once if others are at work beside it, else with the next work, which follows."""
         if self._at_work > 1:
             await asyncio.shield(self._journal.write())
             self._at_work -= 1
