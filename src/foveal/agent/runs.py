@@ -40,6 +40,7 @@ from foveal.agent.inbox import (
 )
 from foveal.agent.live_runs import LiveRuns
 from foveal.agent.near_names import did_you_mean
+from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
@@ -149,6 +150,8 @@ class Runs:
     async def answer(self, run: str, answer: UserAnswer | str) -> None:
         """Answer an open question of a run; the only one, or the one that the answer names. `resume` goes on with the run."""
         given = UserAnswer(answer) if isinstance(answer, str) else msgspec.structs.replace(answer, source="user")
+        if given.decision not in ("", *DECISIONS):
+            raise BadInput(f"{given.decision!r} is no decision about a call; it is one of {', '.join(DECISIONS)}")
         asked = self.state(run).asked
         if not given.question and len(asked) == 1:
             given = msgspec.structs.replace(given, question=next(iter(asked)))

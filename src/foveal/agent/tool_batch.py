@@ -12,7 +12,7 @@ from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
+from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked, to_note
 from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion
 from foveal.session.options import now_ms
@@ -20,6 +20,9 @@ from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Message, Text, ToolResult
+from foveal.values.errors import BadInput
+
+_TEXTS = "The text of AskUser, its options and its answer `otherwise` are texts, its time is a number of seconds."
 
 
 class ToolBatch:
@@ -121,13 +124,22 @@ class ToolBatch:
         """Have the outcome of a call written with the next work."""
         state = self._journal.state
         if isinstance(outcome, AskUser):
-            timeout_s = outcome.timeout_s if outcome.timeout_s is not None else self._limits.question_s
-            self._journal.put(UserAsked(with_deadline(_question(outcome, one, state.id), timeout_s, now_ms())))
-            return
+            try:
+                self._journal.put(self._asked(outcome, one))
+                return
+            except (BadInput, TypeError, ValueError, OverflowError) as error:
+                outcome = CallResult(refused(one.call.id, f"{one.call.name} asked, and {error}. {_TEXTS}"))
         data = outcome.data
         marks = (data,) if isinstance(data, HandoffAsked) else ()
         told = ToolReturned(scope=scope_of(state), call=one.call.id, data=data) if data is not None else None
         self._journal.put(_with_note(outcome.message, one.note), *marks, told=told)
+
+    def _asked(self, asked: AskUser, one: ReadyCall) -> UserAsked:
+        """Return the mark that a tool asks. An error if no log can keep it: the tool would be run again and again."""
+        timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
+        mark = UserAsked(with_deadline(_question(asked, one, self._journal.state.id), timeout_s, now_ms()))
+        to_note(mark)
+        return mark
 
     async def _written(self) -> None:
         """Have the outcome of a call written: at once if others are at work beside it, else with the next work, which follows."""
