@@ -989,3 +989,34 @@ def test_thinking_is_part_of_the_output_and_paid_once(store):
     assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output)) or 0 for output in (9, 1, 9)))
     (silent,) = run(agent_with(FakeModel(says("Yes."))), "Quick.", store=store, session="t").usage.values()
     assert silent.reasoning_tokens is None
+
+
+def test_an_answer_to_a_question_that_was_answered_is_refused(store):
+    """Two people are shown a question; the slower one's answer is none to the question that the tool has asked since."""
+    heard = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask twice."""
+        if ctx.answer is None:
+            raise AskUser("List the files?")
+        heard.append(ctx.answer.text)
+        if len(heard) == 1:
+            raise AskUser("Remove the files?")
+        return "asked"
+
+    agent = agent_with(FakeModel(calls("ask"), says("Done.")), ask)
+    (first,) = run(agent, "Go.", store=store).questions
+
+    async def answered():
+        runs = Runs(store, [agent])
+        await runs.resume("s", UserAnswer("yes", question=first.id))
+        (second,) = (await runs.wait("s")).questions
+        with pytest.raises(BadInput, match="has not asked"):
+            await runs.answer("s", UserAnswer("yes", question=first.id))
+        await runs.resume("s", UserAnswer("no", question=second.id))
+        return second, await runs.wait("s")
+
+    second, outcome = asyncio.run(answered())
+    assert (second.text, outcome.text, heard) == ("Remove the files?", "Done.", ["yes", "no"])
+    assert run_problems(read_events(store, "s")) == []

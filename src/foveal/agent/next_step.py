@@ -234,8 +234,8 @@ class _Decisions(NamedTuple):
             return RefusedCall(call, SKIPPED)
         if _steps_left(state, limits) <= 0:
             return RefusedCall(call, NO_STEPS)
-        if key in state.asked:
-            return state.asked[key]
+        if (question := state.question_of(key)) is not None:
+            return question
         if key in state.started and tool.retry == "never":
             return RefusedCall(call, INTERRUPTED, "interrupted")
         if state.repeated > limits.same_call and not tool.may_repeat:

@@ -33,7 +33,7 @@ from foveal.agent.run_marks import (
     mark_in,
     run_name,
 )
-from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
+from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion, asker_of
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
 from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
@@ -175,9 +175,9 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: Mapping[str, UserQuestion] = {}
     """Open questions by their ids."""
     answers: Mapping[str, UserAnswer] = {}
-    """Answers to the questions of calls in the newest reply."""
+    """Answers to the questions of calls in the newest reply, by who asked: a key, or one with `APPROVAL`."""
     answered: Mapping[str, int] = {}
-    """Times that each question of the calls in the newest reply was answered: a tool may ask again under the same id."""
+    """Times that each of them has had an answer: a tool may ask again."""
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
     nudge: str = ""
@@ -214,6 +214,10 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     def id(self) -> str:
         """The id of the run."""
         return run_name(self.session, self.run)
+
+    def question_of(self, asker: str) -> UserQuestion | None:
+        """Return the open question of a call, by its key; None if it has none."""
+        return next((one for one in self.asked.values() if asker_of(one.id) == asker), None)
 
     def keys_of(self, calls: Iterable[ToolCall]) -> list[str]:
         """Return the keys of calls that have no result yet. Of calls with one id, the last ones are those left."""
@@ -346,8 +350,9 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
         case UserAsked(question=question):
-            answers = {key: one for key, one in state.answers.items() if key != question.id}
-            started = state.started - {question.id}  # it is called again with the answer, which is a start of its own
+            asker = asker_of(question.id)
+            answers = {key: one for key, one in state.answers.items() if key != asker}
+            started = state.started - {asker}  # it is called again with the answer, which is a start of its own
             return {"asked": {**state.asked, question.id: question}, "answers": answers, "started": started}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
@@ -397,6 +402,7 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     left = {key: one for key, one in state.asked.items() if key != named}
     allowed = {question.tool} if answer.decision == "always" and not question.inner else frozenset[str]()
     told = msgspec.structs.replace(answer, question=question.inner or named)
-    answered = {**state.answered, named: state.answered.get(named, 0) + 1}
-    answers = {**state.answers, named: told}
+    asker = asker_of(named)
+    answered = {**state.answered, asker: state.answered.get(asker, 0) + 1}
+    answers = {**state.answers, asker: told}
     return {"asked": left, "answers": answers, "answered": answered, "always": state.always | allowed}

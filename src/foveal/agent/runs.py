@@ -158,7 +158,8 @@ class Runs:
         if given.question not in asked:
             open_ones = ", ".join(asked) or "none"
             raise BadInput(
-                f"run {run} has not asked {given.question or 'one single question'!r}; open questions: {open_ones}"
+                f"run {run} has not asked {given.question or 'one single question'!r}, or has had its answer; open questions: "
+                f"{open_ones}"
             )
         if is_overdue(asked[given.question], now_ms()):
             raise BadInput(f"the time for an answer of run {run} is up; resume goes on without one")

@@ -13,8 +13,9 @@ from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, R
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import RunJournal
 from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked, to_note
+from foveal.agent.run_state import RunState
 from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
-from foveal.agent.tools import AskUser, ToolContext, UserQuestion
+from foveal.agent.tools import AskUser, ToolContext, UserQuestion, question_id
 from foveal.session.options import now_ms
 from foveal.session.session import Session
 from foveal.stores import rows as log
@@ -137,7 +138,7 @@ class ToolBatch:
     def _asked(self, asked: AskUser, one: ReadyCall) -> UserAsked:
         """Return the mark that a tool asks. An error if no log can keep it: the tool would be run again and again."""
         timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
-        mark = UserAsked(with_deadline(_question(asked, one, self._journal.state.id), timeout_s, now_ms()))
+        mark = UserAsked(with_deadline(_question(asked, one, self._journal.state), timeout_s, now_ms()))
         to_note(mark)
         return mark
 
@@ -167,18 +168,19 @@ def _refusal(one: RefusedCall) -> Message:
     return refused(one.call.id, one.text, one.status)
 
 
-def _question(asked: AskUser, one: ReadyCall, run: str) -> UserQuestion:
-    """Return the question of a tool. A sub-agent's is asked in its place, under the id of the call that began it."""
+def _question(asked: AskUser, one: ReadyCall, state: RunState) -> UserQuestion:
+    """Return the question of a tool. A sub-agent's is asked in its place, under an id of the call that began it."""
+    named = question_id(one.key, state.answered.get(one.key, 0))
     if asked.question is not None:
-        return msgspec.structs.replace(asked.question, id=one.key, inner=asked.question.id)
+        return msgspec.structs.replace(asked.question, id=named, inner=asked.question.id)
     return UserQuestion(
-        one.key,
+        named,
         "question",
         asked.text,
         asked.options,
         one.call.name,
         one.call.arguments,
-        run,
+        state.id,
         otherwise=asked.otherwise,
     )
 

@@ -56,11 +56,26 @@ APPROVAL = ":approval"
 """End of the id of a question whether a call may be made."""
 
 
+_AGAIN = "?"
+
+
+def question_id(asker: str, times: int) -> str:
+    """Return the id of the next question of a call that has had so many answers."""
+    return f"{asker}{_AGAIN}{times + 1}" if times else asker
+
+
+def asker_of(question: str) -> str:
+    """Return the key in the id of a question, without how often it was asked. A key ends with `.` and the place of its call."""
+    asker, mark, times = question.rpartition(_AGAIN)
+    return asker if mark and times.isdecimal() else question
+
+
 class UserQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """A question to the user that a run waits for: an approval of a call, or a question of a tool."""
 
     id: str
-    """Key of the call that asks, or of the call that is to be approved, with `APPROVAL`."""
+    """Key of the call that asks, or of the call that is to be approved, with `APPROVAL`; and how often that has asked, from the
+    second time on: an answer to the first question is none to the second."""
     kind: Literal["approval", "question"]
     text: str
     options: tuple[str, ...] = ()
