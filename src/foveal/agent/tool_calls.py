@@ -2,7 +2,10 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial
+from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -21,6 +24,9 @@ CANCELLED = "[cancelled: the run was ended before this call had a result]"
 SKIPPED = "[not run: the user said something first]"
 NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]"
 
+
+_SPOOL_BYTES = 1 << 20
+"""Bytes of an asynchronous generator's pieces that are held in memory: as many as a store is handed at a time."""
 
 _left_behind: set["asyncio.Task[CallResult]"] = set()
 """Work of tools that went on after they were given up. The event loop holds its tasks by weak references only."""
@@ -70,9 +76,12 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     too. Somebody's Ctrl-C is not the tool's doing."""
     try:
         output = await tool.invoke(tool.check(call.arguments), ctx)
+        if inspect.isawaitable(output):  # a plain function around an asynchronous one
+            output = await output
         if inspect.isgenerator(output):
-            pieces = cast("Iterable[object]", output)
-            output = await in_thread(lambda: ctx.keep(_bytes(pieces)), is_waited_for=True)
+            output = await _kept(cast("Iterable[object]", output), ctx)
+        elif inspect.isasyncgen(output):
+            output = await _spooled(cast("AsyncGenerator[object]", output), ctx)
         return _result(call.id, output)
     except (AskUser, KeyboardInterrupt, *tool.raises):
         raise
@@ -82,6 +91,22 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
         if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
             raise
         return CallResult(result(call.id, describe(error), status="error"))
+
+
+async def _kept(pieces: Iterable[object], ctx: ToolContext) -> Stored:
+    """Keep the pieces of a generator as an artifact, one at a time, in a thread."""
+    return await in_thread(lambda: ctx.keep(_bytes(pieces)), is_waited_for=True)
+
+
+async def _spooled(pieces: AsyncGenerator[object], ctx: ToolContext) -> Stored:
+    """Keep the pieces of an asynchronous generator as an artifact. It belongs to this task, and a store is written in a thread:
+    in between they are in memory, or in a file without a name if they are many."""
+    with SpooledTemporaryFile[bytes](_SPOOL_BYTES) as spool:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                spool.writelines(_bytes((piece,)))
+        spool.seek(0)
+        return await _kept(iter(partial(spool.read, _SPOOL_BYTES), b""), ctx)
 
 
 async def _give_up(work: "asyncio.Task[CallResult]", ctx: ToolContext, grace_s: float | None) -> None:
