@@ -339,6 +339,35 @@ def test_steering_is_heard_before_the_next_call(store):
     assert "Rather not." in [one["content"] for one in model.requests[-1]["messages"]]
 
 
+def test_steering_leaves_out_calls_that_wait_for_a_place(store):
+    """Of calls side by side, those that had begun end; the others are left out as they get their places."""
+    ran = []
+
+    async def talk():
+        began, go = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def work(n: int) -> str:
+            """Work."""
+            ran.append(n)
+            began.set()
+            await go.wait()
+            return f"did {n}"
+
+        model = FakeModel(says("", *(("work", {"n": n}) for n in range(5))), says("As you like."))
+        runs = Runs(store, [agent_with(model, work, limits=Limits(parallel_calls=2))])
+        name = await runs.start("agent", "Go.", session="s")
+        await began.wait()
+        await runs.steer(name, "Rather not.")
+        go.set()
+        return await runs.wait(name)
+
+    assert asyncio.run(talk()).text == "As you like."
+    assert ran == [0, 1]
+    assert sorted(text for _, text in results(store)) == [SKIPPED, SKIPPED, SKIPPED, "did 0", "did 1"]
+    assert run_problems(read_events(store, "s")) == []
+
+
 def test_follow_ups_wait_for_the_answer(store):
     """One after the other, in the same run."""
 

@@ -80,11 +80,7 @@ class ToolBatch:
     async def _one_by_one(self, calls: Sequence[ReadyCall], begun: Collection[str]) -> None:
         self._at_work = 1
         for one in calls:
-            is_begun = one.key in begun
-            if not is_begun and await asyncio.to_thread(self._is_steered):
-                self._journal.put(refused(one.call.id, SKIPPED))
-            else:
-                await self._run(one, is_begun=is_begun)
+            await self._run(one, is_begun=one.key in begun)
 
     def _is_steered(self) -> bool:
         """Return whether the user has said something that is to be heard before further calls begin."""
@@ -107,8 +103,13 @@ class ToolBatch:
             await self._run(one, is_begun=one.key in begun)
 
     async def _run(self, one: ReadyCall, *, is_begun: bool) -> None:
+        """Run a call, and have its outcome written. One that has not begun is left out if the user has spoken."""
         call, journal = one.call, self._journal
         if not is_begun:
+            if await asyncio.to_thread(self._is_steered):
+                journal.put(refused(call.id, SKIPPED))
+                await self._written()
+                return
             await journal.write(_started(one))
         ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
         try:
