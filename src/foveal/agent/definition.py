@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from foveal.agent.approvals import ApprovalRule
+from foveal.agent.approvals import ApprovalRule, check_argument_names
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import Limits
@@ -78,6 +78,7 @@ class AgentDefinition:
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
+        check_argument_names(self.approvals, self.toolset)
         others = frozenset((*self.agents, *self.detached, *self.handoffs))
         behind = [one.definition for name, one in self.toolset.items() if name in self.on_demand]
         self.environment = _with_tools(_with_agents(environment, others), behind)

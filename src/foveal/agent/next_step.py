@@ -256,7 +256,7 @@ class _Decisions(NamedTuple):
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""
         state = self.state
-        rule = verdict_on(self.rules, call.name, call.arguments, "ask" if tool.is_guarded else "allow")
+        rule = verdict_on(self.rules, tool, call.arguments)
         ready = ReadyCall(call, key, tool, state.answers.get(key))
         if rule.verdict == "deny":
             return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")
