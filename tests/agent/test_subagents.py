@@ -325,3 +325,15 @@ def test_a_sub_agent_does_not_delegate_to_nobody(store):
     asyncio.run(agent_with(above, agents=[sub(below, look)]).run("Go.", session="s", store=store))
     offered = [one["function"]["name"] for one in below.requests[0]["tools"]]
     assert offered == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("delegate", "agents"), ("spawn", "detached"), ("spawned", "detached"), ("handoff", "handoffs")],
+)
+def test_a_tool_cannot_have_the_name_of_one_for_other_agents(name, source):
+    """The model would see one of two: the error says whose name it is."""
+    own, others = tool(name=name)(lambda: "mine"), {source: [sub(FakeModel())]}
+    agent_with(FakeModel(), own)
+    with pytest.raises(foveal.BadInput, match=f"'{name}'.*{source}="):
+        Agent(model="gpt-5", tools=[own], **others)  # pyright: ignore[reportArgumentType]

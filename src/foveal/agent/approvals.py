@@ -11,7 +11,7 @@ import msgspec
 
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.tools import Tool
-from foveal.dialects.json_values import mapping
+from foveal.dialects.json_values import fields
 from foveal.text.repair import json_object
 from foveal.values.errors import BadInput
 
@@ -80,8 +80,8 @@ def check_argument_names(rules: Iterable[ApprovalRule], tools: Mapping[str, Tool
 def _given(tool: Tool, arguments: str) -> Mapping[str, Any]:
     """Return the arguments as the tool gets them, with its defaults and its types, in the form of JSON; as the model wrote them
     if the tool does not take them."""
-    properties = mapping(tool.parameters.get("properties")) or {}
-    defaults = {name: schema["default"] for name, schema in properties.items() if "default" in (mapping(schema) or ())}
+    stated = {name: fields(schema) for name, schema in fields(tool.parameters.get("properties")).items()}
+    defaults = {name: schema["default"] for name, schema in stated.items() if "default" in schema}
     try:
         return {**defaults, **msgspec.to_builtins(dict(tool.check(arguments)), enc_hook=str)}
     except Exception:  # noqa: BLE001, RUF100 - of the tool's own check: the call says why when it is run
