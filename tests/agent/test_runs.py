@@ -1049,3 +1049,23 @@ def test_an_answer_to_a_question_that_was_answered_is_refused(store):
     second, outcome = asyncio.run(answered())
     assert (second.text, outcome.text, heard) == ("Remove the files?", "Done.", ["yes", "no"])
     assert run_problems(read_events(store, "s")) == []
+
+
+def test_words_of_a_tool_are_not_taken_for_a_malformed_call(store):
+    """A tool that fails with words such as ours about calls that were not run has run: the model may go on."""
+
+    @tool
+    def build(n: int) -> str:
+        """Build."""
+        raise RuntimeError(f"target {n} was not run: the disk is full")
+
+    model = FakeModel(*(calls("build", n=n) for n in range(4)), says("The disk is full."))
+    assert run(agent_with(model, build), "Go.", store=store).text == "The disk is full."
+
+
+@pytest.mark.parametrize(("name", "given"), [("look", {"pat": "x"}), ("lock", {"path": "x"})])
+def test_calls_in_a_row_that_no_tool_can_take_end_the_run(store, name, given):
+    """By their arguments, or by their names."""
+    model = FakeModel(*(calls(name, **given, n=n) for n in range(4)))
+    outcome = run(agent_with(model, look), "Go.", store=store)
+    assert (outcome.status, outcome.reason) == ("failed", "4 calls in a row were none that a tool can take")

@@ -94,6 +94,8 @@ class RefusedCall(msgspec.Struct, frozen=True):
     call: ToolCall
     text: str
     status: Status = "error"
+    is_malformed: bool = False
+    """Whether it is none that a tool can take."""
 
 
 class CachedCall(msgspec.Struct, frozen=True):
@@ -229,7 +231,8 @@ class _Decisions(NamedTuple):
         """Return whether a call is run, refused, or waits for the user."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         if tool is None:
-            return RefusedCall(call, f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}")
+            told = f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}"
+            return RefusedCall(call, told, is_malformed=True)
         if state.steering:
             return RefusedCall(call, SKIPPED)
         if _steps_left(state, limits) <= 0:

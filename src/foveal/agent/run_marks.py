@@ -77,6 +77,12 @@ class CallStarted(_Mark, frozen=True, tag="started"):
     """Scope in which further calls with the same arguments get its result."""
 
 
+class CallMalformed(_Mark, frozen=True, tag="malformed"):
+    """No tool can take a call, by its name or by its arguments; written together with its result, before it."""
+
+    call: str
+
+
 class UserAsked(_Mark, frozen=True, tag="asked"):
     """A call waits for the user."""
 
@@ -180,6 +186,7 @@ RunMark: TypeAlias = (
     | RunTaken
     | RunLeft
     | CallStarted
+    | CallMalformed
     | UserAsked
     | UserAnswered
     | InboxRead

@@ -12,6 +12,7 @@ import msgspec
 
 from foveal.agent.run_marks import (
     AgentTook,
+    CallMalformed,
     CallStarted,
     ChildBegan,
     HandoffAsked,
@@ -72,6 +73,7 @@ _OF_BRANCH = (
     "repeated",
     "last_call",
     "malformed",
+    "unfit",
     "said",
     "caching",
     "started",
@@ -164,6 +166,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     last_call: str = ""
     malformed: int = 0
     """Calls in a row whose arguments, or whose tool, do not exist."""
+    unfit: frozenset[str] = frozenset()
+    """Ids of calls in the newest reply that are such."""
     said: Mapping[str, str] = {}
     """Tool and arguments of each call in the newest reply, as a hash, by the id of the call."""
     caching: Mapping[str, CacheScope] = {}
@@ -285,6 +289,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "all_steps": state.all_steps + 1,
         "calls": state.calls + len(calls),
         "caching": {},
+        "unfit": frozenset[str](),
         "started": frozenset[str](),
         "asked": {},
         "answers": {},
@@ -306,16 +311,11 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
 
 
 def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
-    """Return the count of malformed calls, whose results say so, and the results that are kept for further calls."""
+    """Return the count of malformed calls, and the results that are kept for further calls."""
     malformed, cached = state.malformed, dict(state.cached)
     for part in message.parts:
         if isinstance(part, ToolResult):
-            first = part.content[0] if part.content else None
-            said = first.text if isinstance(first, Text) else ""
-            is_malformed = part.status == "error" and (
-                " was not run: " in said[:200] or said.startswith("There is no tool")
-            )
-            malformed = malformed + 1 if is_malformed else 0
+            malformed = malformed + 1 if part.call in state.unfit else 0
             if part.status == "ok" and (scope := state.caching.get(part.call)) and part.call in state.said:
                 cached[state.said[part.call]] = CachedResult(entry_id, part.call, scope, state.turn)
     results = sum(isinstance(part, ToolResult) for part in message.parts)
@@ -349,6 +349,8 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
         case CallStarted(call=call, key=key, cache=scope):
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
+        case CallMalformed(call=call):
+            return {"unfit": state.unfit | {call}}
         case UserAsked(question=question):
             asker = asker_of(question.id)
             answers = {key: one for key, one in state.answers.items() if key != asker}

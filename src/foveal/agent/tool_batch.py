@@ -11,8 +11,8 @@ from foveal.agent.deadlines import with_deadline
 from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
-from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked, to_note
+from foveal.agent.run_journal import JournalItem, RunJournal
+from foveal.agent.run_marks import CallMalformed, CallStarted, HandoffAsked, UserAsked, to_note
 from foveal.agent.run_state import RunState
 from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion, question_id
@@ -58,7 +58,8 @@ class ToolBatch:
     def begin(self, session: Session, step: Run) -> frozenset[str]:
         """Write the results of calls that are not run, and that the first ones of the others start; return the keys of those.
         For work that is done with the session."""
-        told = [*map(_refusal, step.refused), *map(self._known_result, step.known)]
+        refusals = (item for one in step.refused for item in _refusal(one))
+        told = [*refusals, *map(self._known_result, step.known)]
         first = _first(step.ready, self._limits.parallel_calls)
         self._journal.keep(session, *told, *map(_started, first))
         return frozenset(one.key for one in first)
@@ -132,9 +133,12 @@ class ToolBatch:
             except (BadInput, TypeError, ValueError, OverflowError) as error:
                 outcome = CallResult(refused(one.call.id, f"{one.call.name} asked, and {error}. {_TEXTS}"))
         data = outcome.data
-        marks = (data,) if isinstance(data, HandoffAsked) else ()
+        before, marks = (
+            _malformed(one.call.id, is_so=outcome.is_malformed),
+            (data,) if isinstance(data, HandoffAsked) else (),
+        )
         told = ToolReturned(scope=scope_of(state), call=one.call.id, data=data) if data is not None else None
-        self._journal.put(_with_note(outcome.message, one.note), *marks, told=told)
+        self._journal.put(*before, _with_note(outcome.message, one.note), *marks, told=told)
 
     def _asked(self, asked: AskUser, one: ReadyCall) -> UserAsked:
         """Return the mark that a tool asks. An error if no log can keep it: the tool would be run again and again."""
@@ -165,8 +169,13 @@ def _started(one: ReadyCall) -> CallStarted:
     return CallStarted(one.call.id, one.key, one.call.name, None if one.note else one.tool.cache)
 
 
-def _refusal(one: RefusedCall) -> Message:
-    return refused(one.call.id, one.text, one.status)
+def _refusal(one: RefusedCall) -> Sequence[JournalItem]:
+    return *_malformed(one.call.id, is_so=one.is_malformed), refused(one.call.id, one.text, one.status)
+
+
+def _malformed(call: str, *, is_so: bool) -> Sequence[JournalItem]:
+    """Return the mark that no tool can take a call, if that is so."""
+    return (CallMalformed(call),) if is_so else ()
 
 
 def _question(asked: AskUser, one: ReadyCall, state: RunState) -> UserQuestion:

@@ -37,6 +37,8 @@ class CallResult(NamedTuple):
 
     message: Message
     data: Any = None
+    is_malformed: bool = False
+    """Whether the tool could not take the arguments."""
 
 
 class StoppedCall(asyncio.CancelledError):
@@ -86,7 +88,8 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     except (AskUser, KeyboardInterrupt, *tool.raises):
         raise
     except (BadArguments, FovealError) as error:
-        return CallResult(result(call.id, str(error), status="error"))
+        told = result(call.id, str(error), status="error")
+        return CallResult(told, is_malformed=isinstance(error, BadArguments))
     except BaseException as error:
         if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
             raise
