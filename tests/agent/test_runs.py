@@ -339,6 +339,35 @@ def test_steering_is_heard_before_the_next_call(store):
     assert "Rather not." in [one["content"] for one in model.requests[-1]["messages"]]
 
 
+def test_steering_leaves_out_calls_that_wait_for_a_place(store):
+    """Of calls side by side, those that had begun end; the others are left out as they get their places."""
+    ran = []
+
+    async def talk():
+        began, go = asyncio.Event(), asyncio.Event()
+
+        @tool
+        async def work(n: int) -> str:
+            """Work."""
+            ran.append(n)
+            began.set()
+            await go.wait()
+            return f"did {n}"
+
+        model = FakeModel(says("", *(("work", {"n": n}) for n in range(5))), says("As you like."))
+        runs = Runs(store, [agent_with(model, work, limits=Limits(parallel_calls=2))])
+        name = await runs.start("agent", "Go.", session="s")
+        await began.wait()
+        await runs.steer(name, "Rather not.")
+        go.set()
+        return await runs.wait(name)
+
+    assert asyncio.run(talk()).text == "As you like."
+    assert ran == [0, 1]
+    assert sorted(text for _, text in results(store)) == [SKIPPED, SKIPPED, SKIPPED, "did 0", "did 1"]
+    assert run_problems(read_events(store, "s")) == []
+
+
 def test_follow_ups_wait_for_the_answer(store):
     """One after the other, in the same run."""
 
@@ -989,3 +1018,54 @@ def test_thinking_is_part_of_the_output_and_paid_once(store):
     assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output)) or 0 for output in (9, 1, 9)))
     (silent,) = run(agent_with(FakeModel(says("Yes."))), "Quick.", store=store, session="t").usage.values()
     assert silent.reasoning_tokens is None
+
+
+def test_an_answer_to_a_question_that_was_answered_is_refused(store):
+    """Two people are shown a question; the slower one's answer is none to the question that the tool has asked since."""
+    heard = []
+
+    @tool
+    async def ask(ctx: ToolContext) -> str:
+        """Ask twice."""
+        if ctx.answer is None:
+            raise AskUser("List the files?")
+        heard.append(ctx.answer.text)
+        if len(heard) == 1:
+            raise AskUser("Remove the files?")
+        return "asked"
+
+    agent = agent_with(FakeModel(calls("ask"), says("Done.")), ask)
+    (first,) = run(agent, "Go.", store=store).questions
+
+    async def answered():
+        runs = Runs(store, [agent])
+        await runs.resume("s", UserAnswer("yes", question=first.id))
+        (second,) = (await runs.wait("s")).questions
+        with pytest.raises(BadInput, match="has not asked"):
+            await runs.answer("s", UserAnswer("yes", question=first.id))
+        await runs.resume("s", UserAnswer("no", question=second.id))
+        return second, await runs.wait("s")
+
+    second, outcome = asyncio.run(answered())
+    assert (second.text, outcome.text, heard) == ("Remove the files?", "Done.", ["yes", "no"])
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_words_of_a_tool_are_not_taken_for_a_malformed_call(store):
+    """A tool that fails with words such as ours about calls that were not run has run: the model may go on."""
+
+    @tool
+    def build(n: int) -> str:
+        """Build."""
+        raise RuntimeError(f"target {n} was not run: the disk is full")
+
+    model = FakeModel(*(calls("build", n=n) for n in range(4)), says("The disk is full."))
+    assert run(agent_with(model, build), "Go.", store=store).text == "The disk is full."
+
+
+@pytest.mark.parametrize(("name", "given"), [("look", {"pat": "x"}), ("lock", {"path": "x"})])
+def test_calls_in_a_row_that_no_tool_can_take_end_the_run(store, name, given):
+    """By their arguments, or by their names."""
+    model = FakeModel(*(calls(name, **given, n=n) for n in range(4)))
+    outcome = run(agent_with(model, look), "Go.", store=store)
+    assert (outcome.status, outcome.reason) == ("failed", "4 replies in a row had calls that no tool can take")

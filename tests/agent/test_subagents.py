@@ -148,6 +148,36 @@ def test_questions_reach_the_user_from_any_depth(store):
     assert tree_problems(store) == []
 
 
+def test_an_approval_allows_the_call_that_was_shown_and_no_later_one(store):
+    """A sub-agent's second call waits under an id of its own: an approval that names the first question is refused."""
+    ran = []
+
+    @tool(guarded=True)
+    def shell(command: str) -> str:
+        """Run a command."""
+        ran.append(command)
+        return "ok"
+
+    below = FakeModel(calls("shell", command="ls"), calls("shell", command="rm -rf /"), says(LONG))
+    agent = agent_with(FakeModel(calls("delegate", task="x"), says("Done.")), agents=[sub(below, shell)])
+
+    async def talk():
+        (shown,) = (await agent.run("Go.", session="s", store=store)).questions
+        runs = Runs(store, [agent])
+        await runs.approve("s", question=shown.id)
+        await runs.resume("s")
+        (later,) = (await runs.wait("s")).questions
+        with pytest.raises(foveal.BadInput, match="has not asked"):
+            await runs.approve("s", question=shown.id)
+        await runs.approve("s", "deny", question=later.id)
+        await runs.resume("s")
+        return await runs.wait("s")
+
+    assert asyncio.run(talk()).text == "Done."
+    assert ran == ["ls"]
+    assert tree_problems(store) == []
+
+
 def copied(store, upto):
     """A store with all sessions, of which some are cut after so many entries."""
     copy = foveal.open_store()
@@ -295,3 +325,15 @@ def test_a_sub_agent_does_not_delegate_to_nobody(store):
     asyncio.run(agent_with(above, agents=[sub(below, look)]).run("Go.", session="s", store=store))
     offered = [one["function"]["name"] for one in below.requests[0]["tools"]]
     assert offered == ["look"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("delegate", "agents"), ("spawn", "detached"), ("spawned", "detached"), ("handoff", "handoffs")],
+)
+def test_a_tool_cannot_have_the_name_of_one_for_other_agents(name, source):
+    """The model would see one of two: the error says whose name it is."""
+    own, others = tool(name=name)(lambda: "mine"), {source: [sub(FakeModel())]}
+    agent_with(FakeModel(), own)
+    with pytest.raises(foveal.BadInput, match=f"'{name}'.*{source}="):
+        Agent(model="gpt-5", tools=[own], **others)  # pyright: ignore[reportArgumentType]

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from functools import wraps
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,9 +28,6 @@ class Scope:
 
     def report(self, call, text):
         self.told.append((call, text))
-
-    def is_cancelled(self, call):
-        return False
 
 
 def outcome(made: Tool, arguments: str, scope: Scope | None = None) -> Any:
@@ -118,7 +116,8 @@ def test_a_tool_that_hangs_is_given_up():
         release.wait()
         return "late"
 
-    assert outcome(hang, "{}")[:2] == ("error", "[hang was given up after 0.01 s]")
+    impatient = msgspec.structs.replace(hang, grace_s=0.01)
+    assert outcome(impatient, "{}")[:2] == ("error", "[hang was given up after 0.01 s]")
     release.set()
 
 
@@ -221,3 +220,47 @@ def test_plain_functions_become_tools():
     assert made.retain == RetentionRule(mode="reference")
     with pytest.raises(BadArguments):
         made.check("{}")
+
+
+def test_a_plain_function_around_an_asynchronous_one_is_awaited():
+    """A decorator that knows nothing of asyncio returns a coroutine: the tool runs, and its result is that of the coroutine."""
+
+    def traced(function: Any) -> Any:
+        @wraps(function)
+        def inner(**given: Any) -> Any:
+            return function(**given)
+
+        return inner
+
+    @tool
+    @traced
+    async def pay(n: int) -> str:
+        return f"paid {n}"
+
+    assert outcome(pay, '{"n": 3}')[:2] == ("ok", "paid 3")
+
+
+def test_the_pieces_of_an_asynchronous_generator_become_an_artifact():
+    """They are kept in their order, also those that do not fit into memory, as the pieces of a plain generator are."""
+
+    @tool
+    async def rows():
+        yield "a" * (1 << 20)
+        yield b"b"
+        yield "c"
+
+    scope = Scope()
+    status, stored, _ = outcome(rows, "{}", scope)
+    assert (status, stored.size_bytes) == ("ok", (1 << 20) + 2)
+    assert b"".join(scope.store.artifacts.read(stored.sha256))[-3:] == b"abc"
+
+
+def test_an_asynchronous_generator_that_fails_is_an_error():
+    """What it has given before is no result."""
+
+    @tool
+    async def rows():
+        yield "a"
+        raise OSError("cut off")
+
+    assert outcome(rows, "{}")[:2] == ("error", "OSError: cut off")

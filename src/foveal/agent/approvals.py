@@ -2,7 +2,7 @@
 decides."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias, get_args
@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from foveal.agent.near_names import did_you_mean
+from foveal.agent.tools import Tool
+from foveal.dialects.json_values import fields
 from foveal.text.repair import json_object
 from foveal.values.errors import BadInput
 
@@ -23,7 +25,8 @@ class ApprovalRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     tool: str
     """Name of the tool, or a pattern with `*` and `?`."""
     arguments: dict[str, str] = {}
-    """Regular expressions by argument, each found somewhere in its value; all of them must match."""
+    """Regular expressions by argument, each found somewhere in its value as the tool gets it: `true` for a flag that is set, also
+    by default. All of them must match."""
     verdict: Verdict = "ask"
     reason: str = ""
     """Shown to the person who is asked, and to the model with a denial."""
@@ -71,10 +74,22 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def verdict_on(rules: Iterable[ApprovalRule], tool: str, arguments: str, usual: Verdict = "allow") -> ApprovalRule:
-    """Return the rule that decides about a call; one with the usual verdict if none matches."""
-    given = json_object(arguments) or {}
-    return next((rule for rule in rules if rule.matches(tool, given)), ApprovalRule(tool, verdict=usual))
+def verdict_on(rules: Sequence[ApprovalRule], tool: Tool, arguments: str) -> ApprovalRule:
+    """Return the rule that decides about a call; one with the tool's usual verdict if none matches."""
+    given: Mapping[str, Any] = _given(tool, arguments) if any(rule.arguments for rule in rules) else {}
+    usual: Verdict = "ask" if tool.is_guarded else "allow"
+    return next((rule for rule in rules if rule.matches(tool.name, given)), ApprovalRule(tool.name, verdict=usual))
+
+
+def _given(tool: Tool, arguments: str) -> Mapping[str, Any]:
+    """Return the arguments as the tool gets them, with its defaults and its types, in the form of JSON; as the model wrote them
+    if the tool does not take them."""
+    stated = {name: fields(schema) for name, schema in fields(tool.parameters.get("properties")).items()}
+    defaults = {name: schema["default"] for name, schema in stated.items() if "default" in schema}
+    try:
+        return {**defaults, **msgspec.to_builtins(dict(tool.check(arguments)), enc_hook=str)}
+    except Exception:  # noqa: BLE001, RUF100 - of the tool's own check: the call says why when it is run
+        return json_object(arguments) or {}
 
 
 def _text(value: object) -> str:

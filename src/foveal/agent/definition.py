@@ -79,6 +79,7 @@ class AgentDefinition:
         """Names of the tools that are offered on demand."""
         self.agents = _by_name(name, agents)
         self.detached, self.handoffs = _by_name(name, detached), _by_name(name, handoffs)
+        self._check_own_names()
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
         check_rules(self.approvals, self._arguments_of_tools())
@@ -102,6 +103,20 @@ class AgentDefinition:
             "handoff": self.handoffs,
         }
         return known | {name: None for name, others in by_agents.items() if others}
+
+    def _check_own_names(self) -> None:
+        """Raise `BadInput` for a tool of the agent that has the name of one by which it uses other agents."""
+        offered = {
+            "agents": ("delegate",) if self.agents else (),
+            "detached": ("spawn", "spawned") if self.detached else (),
+            "handoffs": ("handoff",) if self.handoffs else (),
+        }
+        for source, names in offered.items():
+            if taken := self.toolset.keys() & set(names):
+                raise BadInput(
+                    f"the tool {sorted(taken)[0]!r} of the agent {self.name!r} has the name of the tool that {source}= gives "
+                    "it; give yours another name: @tool(name=…)"
+                )
 
     def as_sub_agent(self) -> "AgentDefinition":
         """Return the agent with the bounds of a sub-agent, where its own limits leave them open."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,8 @@ MOST_SPAWNED = 8
 """Detached sub-agents of one session that have not ended; a model that spawns more has lost count."""
 _OFFERED = ("delegate", "spawn", "spawned", "handoff")
 _ANSWER = {"mode": "summary", "limit_tokens": ANSWER_TOKENS}
+_OWN: Mapping[str, Any] = {"raises": (StoreError,), "grace_s": None}
+"""A store that fails is no result; and a sub-agent that was given up writes its end before the run above goes on."""
 
 Drive: TypeAlias = Callable[[RunDriver], object]
 """Drives a run that was begun, in the background."""
@@ -84,7 +86,7 @@ def _delegate_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
 
     made = tool(name="delegate", timeout_s=None, retain=_ANSWER)(delegate)
     described = "Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: "
-    return (msgspec.structs.replace(made, description=described + listed(agents), raises=(StoreError,)),)
+    return (msgspec.structs.replace(made, description=described + listed(agents), **_OWN),)
 
 
 def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
@@ -125,7 +127,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
         f"has ended. Agents: {listed(agents)}"
     )
     made = tool(name="spawn", timeout_s=None, serial=True)(spawn)  # each counts those before it
-    return msgspec.structs.replace(made, description=described, raises=(StoreError,)), spawned
+    return msgspec.structs.replace(made, description=described, **_OWN), spawned
 
 
 def _child_name(agent: AgentDefinition, ctx: ToolContext) -> str:
@@ -141,7 +143,7 @@ async def _delegated(
     if state.status in ENDED:  # it ended before its answer was kept
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
-        # Once, although this call may be run again: by then its tool may have asked the next question, under the same id.
+        # Once, although this call may be run again before the sub-agent has taken it.
         answered = f"{ctx.key} {driver.state.answered.get(ctx.key, 0)}"
         await asyncio.to_thread(
             post, driver.store, session, QuestionReply(ctx.answer), key=answered, redact=agent.redact

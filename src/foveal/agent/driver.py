@@ -278,7 +278,7 @@ class RunDriver:
         With a status of `UNDER_WAY` it is given up here and left to whoever takes it up.
         """
         self._stop = self._stop or StopRequest(status, reason)
-        if self._act is not None:
+        if self._act is not None and not self._act.cancelling():  # once: its tools have some time to end
             self._act.cancel()
         for child in self.children:
             child.stop(status, reason)

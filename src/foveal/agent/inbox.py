@@ -19,7 +19,7 @@ from foveal.stores import rows as log
 from foveal.stores.port import Draft, Store, Writer
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Note
-from foveal.values.errors import BadInput, NotFound, SessionHeld
+from foveal.values.errors import NotFound, SessionHeld
 
 _NAME = ".inbox"
 _PREFIX = "foveal inbox "
@@ -92,10 +92,7 @@ def post(
     With a `key`, the same message under the same key is put there once, however often it is posted.
     """
     name = inbox_of(session)
-    try:
-        text = _PREFIX + encoded_words(letter, redact)
-    except RecursionError:
-        raise BadInput("the arguments are nested too deeply to be kept; some hundred levels are the most") from None
+    text = _PREFIX + encoded_words(letter, redact)
     writer = _acquired(store, name)
     try:
         card = next(iter(store.cards(name)), None)

@@ -40,7 +40,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     same_call: int = 5
     """Times in a row that a call may be made with the same arguments; further ones are refused."""
     malformed_calls: int = 4
-    """Calls in a row that no tool can take; then the run fails."""
+    """Replies in a row with calls that no tool can take; then the run fails."""
     empty_replies: int = 2
     """Replies in a row that say nothing and are asked for again; then the run fails."""
     todo_reminders: int = 1
@@ -94,6 +94,8 @@ class RefusedCall(msgspec.Struct, frozen=True):
     call: ToolCall
     text: str
     status: Status = "error"
+    is_malformed: bool = False
+    """Whether it is none that a tool can take."""
 
 
 class CachedCall(msgspec.Struct, frozen=True):
@@ -173,7 +175,7 @@ def next_step(
         is_final = finalizes and bool(state.nudges.get("final"))
         return _Decisions(state, tools, limits, tuple(rules), is_final).step(calls)
     if state.malformed >= limits.malformed_calls:
-        return Done("failed", state.answer, f"{state.malformed} calls in a row were none that a tool can take")
+        return Done("failed", state.answer, f"{state.malformed} replies in a row had calls that no tool can take")
     left = _steps_left(state, limits)
     if state.nudge == "final" and not state.following:  # no reply has followed: the call was given up, or has failed
         return _final(left)
@@ -244,9 +246,10 @@ class _Decisions(NamedTuple):
         if reason:
             return RefusedCall(call, reason)
         if tool is None:
-            return RefusedCall(call, f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}")
-        if key in state.asked:
-            return state.asked[key]
+            told = f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}"
+            return RefusedCall(call, told, is_malformed=True)
+        if (question := state.question_of(key)) is not None:
+            return question
         times = state.repeated.get(call.id, 1)
         if times > limits.same_call and not tool.may_repeat:
             circling = f"{times} times in a row with the same arguments"
@@ -279,7 +282,7 @@ class _Decisions(NamedTuple):
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""
         state = self.state
-        rule = verdict_on(self.rules, call.name, call.arguments, "ask" if tool.is_guarded else "allow")
+        rule = verdict_on(self.rules, tool, call.arguments)
         ready = ReadyCall(call, key, tool, state.answers.get(key))
         if rule.verdict == "deny":
             return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")

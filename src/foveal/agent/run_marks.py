@@ -12,6 +12,7 @@ from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
 from foveal.text.redaction import Redactor
 from foveal.values.codec import sendable
 from foveal.values.entry import Note, Usage
+from foveal.values.errors import BadInput
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -76,6 +77,12 @@ class CallStarted(_Mark, frozen=True, tag="started"):
     tool: str
     cache: CacheScope | None = None
     """Scope in which further calls with the same arguments get its result."""
+
+
+class CallMalformed(_Mark, frozen=True, tag="malformed"):
+    """No tool can take a call, by its name or by its arguments; written together with its result, before it."""
+
+    call: str
 
 
 class UserAsked(_Mark, frozen=True, tag="asked"):
@@ -181,6 +188,7 @@ RunMark: TypeAlias = (
     | RunTaken
     | RunLeft
     | CallStarted
+    | CallMalformed
     | UserAsked
     | UserAnswered
     | InboxRead
@@ -203,13 +211,28 @@ _WORDS = frozenset({"text", "reason", "because", "options", "otherwise", "argume
 
 
 def to_note(mark: RunMark, redact: Redactor | None = None) -> Note:
-    """Return the mark as an entry of a log, without the secrets in its words if somebody looks for them."""
+    """Return the mark as an entry of a log, without the secrets in its words if somebody looks for them. `BadInput` for one that
+    could not be read again."""
     return Note(_PREFIX + encoded_words(mark, redact))
 
 
 def encoded_words(value: msgspec.Struct, redact: Redactor | None = None) -> str:
     """Return a mark, or a message of an inbox, as JSON: redacted if somebody looks for secrets, and with half characters, which
-    UTF-8 has not, replaced."""
+    UTF-8 has not, replaced.
+
+    `BadInput` if it could not be read again: a value of a wrong type would be kept, and then be no mark at all.
+    """
+    try:
+        text = _encoded(value, redact)
+        msgspec.json.decode(text, type=type(value))
+    except RecursionError:
+        raise BadInput("the arguments are nested too deeply to be kept; some hundred levels are the most") from None
+    except (msgspec.MsgspecError, TypeError, OverflowError) as error:
+        raise BadInput(f"{type(value).__name__} cannot be kept: {error}") from None
+    return text
+
+
+def _encoded(value: msgspec.Struct, redact: Redactor | None) -> str:
     try:
         return msgspec.json.encode(value if redact is None else redacted_words(value, redact)).decode()
     except UnicodeEncodeError:

@@ -12,6 +12,7 @@ import msgspec
 
 from foveal.agent.run_marks import (
     AgentTook,
+    CallMalformed,
     CallStarted,
     ChildBegan,
     HandoffAsked,
@@ -33,7 +34,7 @@ from foveal.agent.run_marks import (
     mark_in,
     run_name,
 )
-from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion
+from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion, asker_of
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
 from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
@@ -70,6 +71,7 @@ _OF_BRANCH = (
     "tools",
     "repeated",
     "malformed",
+    "unfit",
     "said",
     "caching",
     "started",
@@ -162,7 +164,11 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     repeated: Mapping[str, int] = {}
     """Times that each call in the newest reply was made in a row with the same arguments, by the id of the call."""
     malformed: int = 0
-    """Calls in a row whose arguments, or whose tool, do not exist."""
+    """Replies in a row with a call whose arguments, or whose tool, do not exist."""
+    malformed_at: int = 0
+    """Steps at which such a reply was counted last."""
+    unfit: frozenset[str] = frozenset()
+    """Ids of calls in the newest reply that are such."""
     said: Mapping[str, str] = {}
     """Tool and arguments of each call in the newest reply, as a hash, by the id of the call."""
     caching: Mapping[str, CacheScope] = {}
@@ -174,9 +180,9 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: Mapping[str, UserQuestion] = {}
     """Open questions by their ids."""
     answers: Mapping[str, UserAnswer] = {}
-    """Answers to the questions of calls in the newest reply."""
+    """Answers to the questions of calls in the newest reply, by who asked: a key, or one with `APPROVAL`."""
     answered: Mapping[str, int] = {}
-    """Times that each question of the calls in the newest reply was answered: a tool may ask again under the same id."""
+    """Times that each of them has had an answer: a tool may ask again."""
     always: frozenset[str] = frozenset()
     """Tools that the user has allowed for the rest of the session."""
     nudge: str = ""
@@ -213,6 +219,10 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     def id(self) -> str:
         """The id of the run."""
         return run_name(self.session, self.run)
+
+    def question_of(self, asker: str) -> UserQuestion | None:
+        """Return the open question of a call, by its key; None if it has none."""
+        return next((one for one in self.asked.values() if asker_of(one.id) == asker), None)
 
     def keys_of(self, calls: Iterable[ToolCall]) -> list[str]:
         """Return the keys of calls that have no result yet. Of calls with one id, the last ones are those left."""
@@ -282,6 +292,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "said": said,
         "repeated": _times_in_a_row(state, said),
         "caching": {},
+        "unfit": frozenset[str](),
         "started": frozenset[str](),
         "asked": {},
         "answers": {},
@@ -315,20 +326,19 @@ def _times_in_a_row(state: RunState, said: Mapping[str, str]) -> dict[str, int]:
 
 
 def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
-    """Return the count of malformed calls, whose results say so, and the results that are kept for further calls."""
-    malformed, cached = state.malformed, dict(state.cached)
+    """Return the count of malformed calls, and the results that are kept for further calls."""
+    malformed, malformed_at, cached = state.malformed, state.malformed_at, dict(state.cached)
     for part in message.parts:
         if isinstance(part, ToolResult):
-            first = part.content[0] if part.content else None
-            said = first.text if isinstance(first, Text) else ""
-            is_malformed = part.status == "error" and (
-                " was not run: " in said[:200] or said.startswith("There is no tool")
-            )
-            malformed = malformed + 1 if is_malformed else 0
+            if part.call not in state.unfit:
+                malformed = 0
+            elif malformed_at != state.all_steps:  # once for all calls of a reply: the model has read no reason yet
+                malformed, malformed_at = malformed + 1, state.all_steps
             if part.status == "ok" and (scope := state.caching.get(part.call)) and part.call in state.said:
                 cached[state.said[part.call]] = CachedResult(entry_id, part.call, scope, state.turn)
     results = sum(isinstance(part, ToolResult) for part in message.parts)
-    return {"malformed": malformed, "cached": cached, "results": state.results + results}
+    counted = {"malformed": malformed, "malformed_at": malformed_at}
+    return {**counted, "cached": cached, "results": state.results + results}
 
 
 def todos_in(arguments: str) -> list[dict[str, Any]]:
@@ -359,9 +369,12 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
         case CallStarted(call=call, key=key, cache=scope):
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
+        case CallMalformed(call=call):
+            return {"unfit": state.unfit | {call}}
         case UserAsked(question=question):
-            answers = {key: one for key, one in state.answers.items() if key != question.id}
-            started = state.started - {question.id}  # it is called again with the answer, which is a start of its own
+            asker = asker_of(question.id)
+            answers = {key: one for key, one in state.answers.items() if key != asker}
+            started = state.started - {asker}  # it is called again with the answer, which is a start of its own
             return {"asked": {**state.asked, question.id: question}, "answers": answers, "started": started}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
@@ -413,6 +426,7 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     left = {key: one for key, one in state.asked.items() if key != named}
     allowed = {question.tool} if answer.decision == "always" and not question.inner else frozenset[str]()
     told = msgspec.structs.replace(answer, question=question.inner or named)
-    answered = {**state.answered, named: state.answered.get(named, 0) + 1}
-    answers = {**state.answers, named: told}
+    asker = asker_of(named)
+    answered = {**state.answered, asker: state.answered.get(asker, 0) + 1}
+    answers = {**state.answers, asker: told}
     return {"asked": left, "answers": answers, "answered": answered, "always": state.always | allowed}

@@ -40,6 +40,7 @@ from foveal.agent.inbox import (
 )
 from foveal.agent.live_runs import LiveRuns
 from foveal.agent.near_names import did_you_mean
+from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
@@ -149,13 +150,16 @@ class Runs:
     async def answer(self, run: str, answer: UserAnswer | str) -> None:
         """Answer an open question of a run; the only one, or the one that the answer names. `resume` goes on with the run."""
         given = UserAnswer(answer) if isinstance(answer, str) else msgspec.structs.replace(answer, source="user")
+        if given.decision not in ("", *DECISIONS):
+            raise BadInput(f"{given.decision!r} is no decision about a call; it is one of {', '.join(DECISIONS)}")
         asked = self.state(run).asked
         if not given.question and len(asked) == 1:
             given = msgspec.structs.replace(given, question=next(iter(asked)))
         if given.question not in asked:
             open_ones = ", ".join(asked) or "none"
             raise BadInput(
-                f"run {run} has not asked {given.question or 'one single question'!r}; open questions: {open_ones}"
+                f"run {run} has not asked {given.question or 'one single question'!r}, or has had its answer; open questions: "
+                f"{open_ones}"
             )
         if is_overdue(asked[given.question], now_ms()):
             raise BadInput(f"the time for an answer of run {run} is up; resume goes on without one")

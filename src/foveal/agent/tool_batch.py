@@ -12,14 +12,18 @@ from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import JournalItem, RunJournal
-from foveal.agent.run_marks import CallStarted, HandoffAsked, UserAsked
-from foveal.agent.tool_calls import SKIPPED, refused, run_call
-from foveal.agent.tools import AskUser, ToolContext, UserQuestion
+from foveal.agent.run_marks import CallMalformed, CallStarted, HandoffAsked, UserAsked, to_note
+from foveal.agent.run_state import RunState
+from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
+from foveal.agent.tools import AskUser, ToolContext, UserQuestion, question_id
 from foveal.session.options import now_ms
 from foveal.session.session import Session
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.values.entry import Message, Text, ToolResult
+from foveal.values.errors import BadInput
+
+_TEXTS = "The text of AskUser, its options and its answer `otherwise` are texts, its time is a number of seconds."
 
 
 class ToolBatch:
@@ -28,7 +32,6 @@ class ToolBatch:
     def __init__(self, journal: RunJournal, limits: Limits) -> None:
         self._journal, self._limits = journal, limits
         self._places = asyncio.Semaphore(limits.parallel_calls)
-        self._given_up: set[str] = set()
         self._at_work = 1
         """Calls that run side by side and whose outcomes are not in the log."""
 
@@ -52,14 +55,11 @@ class ToolBatch:
         """Tell the listeners of the run how far a call is; from any thread."""
         self._journal.tell_soon(ToolProgressed(scope=scope_of(self._journal.state), call=call, text=text))
 
-    def is_cancelled(self, call: str) -> bool:
-        """Return whether nobody waits for this call any more."""
-        return call in self._given_up
-
     def begin(self, session: Session, step: Run) -> frozenset[str]:
         """Write the results of calls that are not run, and that the first ones of the others start; return the keys of those.
         For work that is done with the session."""
-        told = [*map(_refusal, step.refused), *map(self._known_result, step.known)]
+        refusals = (item for one in step.refused for item in _refusal(one))
+        told = [*refusals, *map(self._known_result, step.known)]
         first = _first(step.ready, self._limits.parallel_calls)
         self._journal.keep(session, *told, *map(_started, first))
         return frozenset(one.key for one in first)
@@ -81,11 +81,7 @@ class ToolBatch:
     async def _one_by_one(self, calls: Sequence[ReadyCall], begun: Collection[str]) -> None:
         self._at_work = 1
         for one in calls:
-            is_begun = one.key in begun
-            if not is_begun and await asyncio.to_thread(self._is_steered):
-                self._journal.put(refused(one.call.id, SKIPPED))
-            else:
-                await self._run(one, is_begun=is_begun)
+            await self._run(one, is_begun=one.key in begun)
 
     def _is_steered(self) -> bool:
         """Return whether the user has said something that is to be heard before further calls begin."""
@@ -108,30 +104,51 @@ class ToolBatch:
             await self._run(one, is_begun=one.key in begun)
 
     async def _run(self, one: ReadyCall, *, is_begun: bool) -> None:
+        """Run a call, and have its outcome written. One that has not begun is left out if the user has spoken."""
         call, journal = one.call, self._journal
         if not is_begun:
+            if await asyncio.to_thread(self._is_steered):
+                journal.put(refused(call.id, SKIPPED))
+                await self._written()
+                return
             await journal.write(_started(one))
         ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
-            timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
-            question = with_deadline(_question(asked, one, journal.state.id), timeout_s, now_ms())
-            await self._keep(UserAsked(question))
-            return
-        finally:
-            self._given_up.add(call.id)
-        marks = (ended.data,) if isinstance(ended.data, HandoffAsked) else ()
-        told = (
-            ToolReturned(scope=scope_of(journal.state), call=call.id, data=ended.data)
-            if ended.data is not None
-            else None
-        )
-        await self._keep(_with_note(ended.message, one.note), *marks, told=told)
+            ended = asked
+        except StoppedCall as stopped:
+            self._put(one, stopped.outcome)  # written with the end of the run, or before it rests
+            raise
+        self._put(one, ended)
+        await self._written()
 
-    async def _keep(self, *items: JournalItem, told: ToolReturned | None = None) -> None:
-        """Keep the outcome of a call: at once if others are at work beside it, else with the next work, which follows."""
-        self._journal.put(*items, told=told)
+    def _put(self, one: ReadyCall, outcome: CallResult | AskUser) -> None:
+        """Have the outcome of a call written with the next work."""
+        state = self._journal.state
+        if isinstance(outcome, AskUser):
+            try:
+                self._journal.put(self._asked(outcome, one))
+                return
+            except (BadInput, TypeError, ValueError, OverflowError) as error:
+                outcome = CallResult(refused(one.call.id, f"{one.call.name} asked, and {error}. {_TEXTS}"))
+        data = outcome.data
+        before, marks = (
+            _malformed(one.call.id, is_so=outcome.is_malformed),
+            (data,) if isinstance(data, HandoffAsked) else (),
+        )
+        told = ToolReturned(scope=scope_of(state), call=one.call.id, data=data) if data is not None else None
+        self._journal.put(*before, _with_note(outcome.message, one.note), *marks, told=told)
+
+    def _asked(self, asked: AskUser, one: ReadyCall) -> UserAsked:
+        """Return the mark that a tool asks. An error if no log can keep it: the tool would be run again and again."""
+        timeout_s = asked.timeout_s if asked.timeout_s is not None else self._limits.question_s
+        mark = UserAsked(with_deadline(_question(asked, one, self._journal.state), timeout_s, now_ms()))
+        to_note(mark)
+        return mark
+
+    async def _written(self) -> None:
+        """Have the outcome of a call written: at once if others are at work beside it, else with the next work, which follows."""
         if self._at_work > 1:
             await asyncio.shield(self._journal.write())
             self._at_work -= 1
@@ -152,22 +169,28 @@ def _started(one: ReadyCall) -> CallStarted:
     return CallStarted(one.call.id, one.key, one.call.name, None if one.note else one.tool.cache)
 
 
-def _refusal(one: RefusedCall) -> Message:
-    return refused(one.call.id, one.text, one.status)
+def _refusal(one: RefusedCall) -> Sequence[JournalItem]:
+    return *_malformed(one.call.id, is_so=one.is_malformed), refused(one.call.id, one.text, one.status)
 
 
-def _question(asked: AskUser, one: ReadyCall, run: str) -> UserQuestion:
-    """Return the question of a tool. A sub-agent's is asked in its place, under the id of the call that began it."""
+def _malformed(call: str, *, is_so: bool) -> Sequence[JournalItem]:
+    """Return the mark that no tool can take a call, if that is so."""
+    return (CallMalformed(call),) if is_so else ()
+
+
+def _question(asked: AskUser, one: ReadyCall, state: RunState) -> UserQuestion:
+    """Return the question of a tool. A sub-agent's is asked in its place, under an id of the call that began it."""
+    named = question_id(one.key, state.answered.get(one.key, 0))
     if asked.question is not None:
-        return msgspec.structs.replace(asked.question, id=one.key, inner=asked.question.id)
+        return msgspec.structs.replace(asked.question, id=named, inner=asked.question.id)
     return UserQuestion(
-        one.key,
+        named,
         "question",
         asked.text,
         asked.options,
         one.call.name,
         one.call.arguments,
-        run,
+        state.id,
         otherwise=asked.otherwise,
     )
 

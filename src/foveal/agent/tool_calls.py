@@ -2,14 +2,17 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial
+from tempfile import SpooledTemporaryFile
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread
 from foveal.stores import rows as log
-from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, result
+from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, ToolResult, result
 from foveal.values.errors import FovealError
 from foveal.writers.faults import describe
 
@@ -22,32 +25,125 @@ SKIPPED = "[not run: the user said something first]"
 NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]"
 
 
+_SPOOL_BYTES = 1 << 20
+"""Bytes of an asynchronous generator's pieces that are held in memory: as many as a store is handed at a time."""
+
+_left_behind: set["asyncio.Task[CallResult]"] = set()
+"""Work of tools that went on after they were given up. The event loop holds its tasks by weak references only."""
+
+
 class CallResult(NamedTuple):
     """The result of a call, and the tool's value for the program."""
 
     message: Message
     data: Any = None
+    is_malformed: bool = False
+    """Whether the tool could not take the arguments."""
+
+
+class StoppedCall(asyncio.CancelledError):
+    """Cancels the caller of a call whose tool has ended all the same: its result, or its question, is not lost."""
+
+    def __init__(self, outcome: CallResult | AskUser) -> None:
+        super().__init__()
+        self.outcome = outcome
 
 
 async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
-    """Run a call and return its result. `AskUser` passes through, the errors that the tool raises, and the run's cancellation."""
+    """Run a call and return its result. `AskUser` passes through, and the errors that the tool raises.
+
+    The tool has a task of its own: one that swallows its cancellation is left behind, as a thread is. If the caller is cancelled,
+    `StoppedCall` has the outcome of a tool that ends within its time of grace.
+    """
+    work = asyncio.create_task(_ended(tool, call, ctx))
     try:
-        given = tool.check(call.arguments)
-        async with asyncio.timeout(tool.timeout_s):
-            output = await tool.invoke(given, ctx)
-            if inspect.isgenerator(output):
-                output = await in_thread(lambda: ctx.keep(_bytes(cast("Iterable[object]", output))))
-            return _result(call.id, output)
-    except (AskUser, *tool.raises):
+        await asyncio.wait((work,), timeout=tool.timeout_s)
+        if work.done():
+            return work.result()
+        await _give_up(work, ctx, tool.grace_s)
+        if (late := _outcome(work)) is not None and _is_ok(late):
+            return work.result()
+        return CallResult(result(call.id, f"[{tool.name} was given up after {tool.timeout_s:g} s]", status="error"))
+    except asyncio.CancelledError:
+        await _give_up(work, ctx, tool.grace_s)
+        if (outcome := _outcome(work)) is not None:
+            raise StoppedCall(outcome) from None
+        raise
+    finally:
+        ctx.give_up()
+
+
+async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
+    """Return the result of a call, whatever its tool does: an exception that would end the event loop is an answer to the model
+    too. Somebody's Ctrl-C is not the tool's doing."""
+    try:
+        output = await tool.invoke(tool.check(call.arguments), ctx)
+        if inspect.isawaitable(output):  # a plain function around an asynchronous one
+            output = await output
+        if inspect.isgenerator(output):
+            output = await _kept(cast("Iterable[object]", output), ctx)
+        elif inspect.isasyncgen(output):
+            output = await _spooled(cast("AsyncGenerator[object]", output), ctx)
+        return _result(call.id, output)
+    except (AskUser, KeyboardInterrupt, *tool.raises):
         raise
     except (BadArguments, FovealError) as error:
-        return CallResult(result(call.id, str(error), status="error"))
-    except TimeoutError as error:
-        limit = f"{tool.name} was given up after {tool.timeout_s:g} s" if tool.timeout_s else describe(error)
-        said = limit if not str(error) else f"{limit}: {describe(error)}"
-        return CallResult(result(call.id, f"[{said}]", status="error"))
-    except Exception as error:  # noqa: BLE001, RUF100 - whatever a tool raises is an answer to the model
+        told = result(call.id, str(error), status="error")
+        return CallResult(told, is_malformed=isinstance(error, BadArguments))
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling():
+            raise
         return CallResult(result(call.id, describe(error), status="error"))
+
+
+async def _kept(pieces: Iterable[object], ctx: ToolContext) -> Stored:
+    """Keep the pieces of a generator as an artifact, one at a time, in a thread."""
+    return await in_thread(lambda: ctx.keep(_bytes(pieces)), is_waited_for=True)
+
+
+async def _spooled(pieces: AsyncGenerator[object], ctx: ToolContext) -> Stored:
+    """Keep the pieces of an asynchronous generator as an artifact. It belongs to this task, and a store is written in a thread:
+    in between they are in memory, or in a file without a name if they are many."""
+    with SpooledTemporaryFile[bytes](_SPOOL_BYTES) as spool:
+        async with aclosing(pieces):
+            async for piece in pieces:
+                spool.writelines(_bytes((piece,)))
+        spool.seek(0)
+        return await _kept(iter(partial(spool.read, _SPOOL_BYTES), b""), ctx)
+
+
+async def _give_up(work: "asyncio.Task[CallResult]", ctx: ToolContext, grace_s: float | None) -> None:
+    """Tell a tool that nobody waits for it any more, and wait for its end for so long; then it is left behind."""
+    ctx.give_up()
+    work.cancel()
+    try:
+        await asyncio.wait((work,), timeout=grace_s)
+    finally:
+        if not work.done():
+            work.cancel()  # a thread is not waited for any longer
+            _left_behind.add(work)
+            work.add_done_callback(_forget)
+
+
+def _forget(work: "asyncio.Task[CallResult]") -> None:
+    _left_behind.discard(work)
+    _outcome(work)  # an exception that nobody has asked for would be told in the program's log
+
+
+def _outcome(work: "asyncio.Task[CallResult]") -> CallResult | AskUser | None:
+    """Return the result of a tool, or its question; None for one that is still at work, was cancelled or failed."""
+    if not work.done() or work.cancelled():
+        return None
+    error = work.exception()
+    if error is None:
+        return work.result()
+    return error if isinstance(error, AskUser) else None
+
+
+def _is_ok(outcome: CallResult | AskUser) -> bool:
+    if isinstance(outcome, AskUser):
+        return True
+    return all(part.status == "ok" for part in outcome.message.parts if isinstance(part, ToolResult))
 
 
 def refused(call: str, text: str, status: Status = "error") -> Message:

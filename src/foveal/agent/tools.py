@@ -28,6 +28,7 @@ from foveal.text.tool_names import is_usable
 from foveal.values.entry import File, Image, Status, Stored, Text
 from foveal.values.errors import BadInput
 from foveal.values.retention import Mode, RetentionRule
+from foveal.writers.faults import describe
 
 T = TypeVar("T")
 
@@ -40,6 +41,10 @@ CacheScope: TypeAlias = Literal["turn", "session"]
 TIMEOUT_S = 120.0
 """Seconds that a tool may take unless it says otherwise: the longest that a person was seen to wait without asking."""
 
+GRACE_S = 2.0
+"""Seconds that a tool has to end after it was given up: enough to close connections and to remove temporary files, and not so
+long that a person who cancels a run says it again."""
+
 _MOST_SCHEMA_CHARS = 600
 
 
@@ -51,11 +56,26 @@ APPROVAL = ":approval"
 """End of the id of a question whether a call may be made."""
 
 
+_AGAIN = "?"
+
+
+def question_id(asker: str, times: int) -> str:
+    """Return the id of the next question of a call that has had so many answers."""
+    return f"{asker}{_AGAIN}{times + 1}" if times else asker
+
+
+def asker_of(question: str) -> str:
+    """Return the key in the id of a question, without how often it was asked. A key ends with `.` and the place of its call."""
+    asker, mark, times = question.rpartition(_AGAIN)
+    return asker if mark and times.isdecimal() else question
+
+
 class UserQuestion(msgspec.Struct, frozen=True, omit_defaults=True):
     """A question to the user that a run waits for: an approval of a call, or a question of a tool."""
 
     id: str
-    """Key of the call that asks, or of the call that is to be approved, with `APPROVAL`."""
+    """Key of the call that asks, or of the call that is to be approved, with `APPROVAL`; and how often that has asked, from the
+    second time on: an answer to the first question is none to the second."""
     kind: Literal["approval", "question"]
     text: str
     options: tuple[str, ...] = ()
@@ -137,8 +157,6 @@ class CallScope(Protocol):
         """Tell the listeners of the run how far a call is."""
         ...
 
-    def is_cancelled(self, call: str) -> bool: ...
-
 
 class ToolContext:
     """One call of a tool, as the tool sees it."""
@@ -151,11 +169,17 @@ class ToolContext:
         self.answer = answer
         """The user's answer, after the tool raised `AskUser`."""
         self.session, self.run = scope.session, scope.run
+        self._is_given_up = False
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the run was cancelled or the time of the call is up: a function in a thread looks here and returns."""
-        return self._scope.is_cancelled(self.call)
+        """Whether the run was cancelled or paused, or the time of the call is up: a function in a thread looks here and returns,
+        within the time of grace (`GRACE_S`) if its result is to be kept."""
+        return self._is_given_up
+
+    def give_up(self) -> None:
+        """Tell the tool that nobody waits for this call any more; for whoever runs the tool."""
+        self._is_given_up = True
 
     @property
     def todos(self) -> Sequence[Mapping[str, Any]]:
@@ -191,6 +215,8 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     retry: Retry = "again"
     timeout_s: float | None = TIMEOUT_S
     """None for a call that may take as long as it likes."""
+    grace_s: float | None = GRACE_S
+    """Seconds for which a call that was given up is waited for; then it is left behind. None: until it ends."""
     is_serial: bool = False
     """Whether calls of this tool wait for those before them in the reply, and those after wait for them."""
     may_repeat: bool = False
@@ -256,7 +282,7 @@ def tool(
             named = {**given, context_name: ctx} if context_name else dict(given)
             if is_async:
                 return await cast("Callable[..., Awaitable[object]]", function)(**named)
-            return await in_thread(partial(function, **named))
+            return await in_thread(partial(function, **named), is_waited_for=True)
 
         return Tool(
             name=called,
@@ -287,8 +313,9 @@ def as_tools(given: Iterable["Tool | Callable[..., object]"]) -> Mapping[str, To
     return MappingProxyType(found)
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run a plain function in a thread of its own, which a caller that gives up leaves behind.
+async def in_thread(work: Callable[[], T], *, is_waited_for: bool = False) -> T:
+    """Run a plain function in a thread of its own, which a caller that is cancelled leaves behind: at once, or, if it
+    `is_waited_for`, when it is cancelled a second time.
 
     No pool: a function that hangs would hold a place of it for ever, and the interpreter would wait for it at its end.
     """
@@ -302,14 +329,18 @@ async def in_thread(work: Callable[[], T]) -> T:
     def run() -> None:
         try:
             told = partial(settle, done.set_result, work())
-        except StopIteration as error:  # a future cannot hold one
-            told = partial(settle, done.set_exception, RuntimeError(f"the tool raised StopIteration: {error}"))
         except BaseException as error:
-            told = partial(settle, done.set_exception, error)
+            # A future cannot hold StopIteration, and an event loop ends with SystemExit and KeyboardInterrupt.
+            is_usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            raised = error if is_usual else RuntimeError(f"the tool raised {describe(error)}")
+            told = partial(settle, done.set_exception, raised)
         with suppress(RuntimeError):  # nobody waits any more: the loop is closed
             loop.call_soon_threadsafe(told)
 
     threading.Thread(target=copy_context().run, args=(run,), name="foveal-tool", daemon=True).start()
+    if is_waited_for:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait((done,))
     return await done
 
 

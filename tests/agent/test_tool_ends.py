@@ -1,0 +1,199 @@
+"""Ends of tools: whatever a tool raises or swallows, its call has one result, and its run goes on or stops in order."""
+
+import asyncio
+import threading
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from foveal.agent import Runs, ToolContext, tool
+from foveal.agent.run_events import ToolEnded
+from foveal.agent.run_log import read_events
+from foveal.agent.tool_calls import CANCELLED
+
+from .conftest import FakeModel, agent_with, calls, says
+
+ODD_ENDS = (
+    SystemExit(2),
+    asyncio.CancelledError("by a library"),
+    GeneratorExit(),
+    BaseExceptionGroup("many", [ValueError("a"), GeneratorExit()]),
+)
+
+
+def results(store, session="s"):
+    """Status and text of every tool result."""
+    return [(one.status, one.text) for one in read_events(store, session) if isinstance(one, ToolEnded)]
+
+
+def outcome(store, *tools):
+    """The outcome of a run that calls the first one of these tools, and then answers."""
+    agent = agent_with(FakeModel(calls(tools[0].name), says("Done.")), *tools)
+    return asyncio.run(agent.run("Go.", session="s", store=store))
+
+
+@pytest.mark.parametrize("raised", [*ODD_ENDS, KeyboardInterrupt()], ids=lambda one: type(one).__name__)
+def test_a_plain_tool_that_would_end_the_program_has_an_error(store, raised):
+    """Exceptions that end an event loop, raised in a tool's thread, are the result of the call, and the run goes on."""
+
+    @tool
+    def odd() -> str:
+        """Odd."""
+        raise raised
+
+    assert outcome(store, odd).text == "Done."
+    [(status, text)] = results(store)
+    assert (status, type(raised).__name__ in text) == ("error", True)
+
+
+@pytest.mark.parametrize("raised", ODD_ENDS, ids=lambda one: type(one).__name__)
+def test_an_asynchronous_tool_that_would_end_the_program_has_an_error(store, raised):
+    """Exceptions that end an event loop or cancel a task, raised by a tool itself, are the result of the call."""
+
+    @tool
+    async def odd() -> str:
+        """Odd."""
+        raise raised
+
+    assert outcome(store, odd).text == "Done."
+    [(status, text)] = results(store)
+    assert (status, text.partition(":")[0]) == ("error", type(raised).__name__)
+
+
+def test_a_timeout_of_the_tool_itself_is_told_as_such(store):
+    """A tool's own `TimeoutError` says nothing about the time that the tool had."""
+
+    @tool
+    async def fetch() -> str:
+        """Fetch."""
+        raise TimeoutError("no answer of the server")
+
+    outcome(store, fetch)
+    assert results(store) == [("error", "TimeoutError: no answer of the server")]
+
+
+def test_no_further_call_begins_after_a_tool_that_swallows_its_cancellation(store):
+    """The result of the tool that ended all the same is kept; the serial call behind it is not run."""
+    ran = []
+
+    async def talk():
+        began = asyncio.Event()
+
+        @tool(serial=True, retry="never")
+        async def first() -> str:
+            """First."""
+            began.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return "through"
+
+        @tool(serial=True, retry="never")
+        async def pay() -> str:
+            """Pay."""
+            ran.append("paid")
+            return "paid"
+
+        runs = Runs(store, [agent_with(FakeModel(says("", ("first", {}), ("pay", {}))), first, pay)])
+        name = await runs.start("agent", "Go.", session="s")
+        await began.wait()
+        await runs.cancel(name)
+        return await runs.wait(name)
+
+    assert asyncio.run(talk()).status == "cancelled"
+    assert (ran, results(store)) == ([], [("ok", "through"), ("interrupted", CANCELLED)])
+
+
+class Stubborn:
+    """A tool that goes on through every cancellation until it is released."""
+
+    def __init__(self, timeout_s: float | None = None) -> None:
+        self.began, self.release = asyncio.Event(), asyncio.Event()
+
+        @tool(timeout_s=timeout_s)
+        async def stubborn() -> str:
+            """Go on."""
+            self.began.set()
+            while not self.release.is_set():
+                try:
+                    await self.release.wait()
+                except asyncio.CancelledError:
+                    continue
+            return "late"
+
+        self.tool = msgspec.structs.replace(stubborn, grace_s=0.01)
+
+
+def test_a_tool_that_does_not_end_does_not_keep_its_run_from_being_cancelled(store):
+    """After its time of grace a tool is left behind, and the run ends."""
+
+    async def talk():
+        held = Stubborn()
+        runs = Runs(store, [agent_with(FakeModel(calls("stubborn")), held.tool)])
+        name = await runs.start("agent", "Go.", session="s")
+        await held.began.wait()
+        await runs.cancel(name)
+        ended = await runs.wait(name)
+        held.release.set()
+        return ended
+
+    assert asyncio.run(talk()).status == "cancelled"
+
+
+def test_a_tool_that_does_not_end_is_given_up_after_its_time(store):
+    """The call has a result, and the run goes on beside the tool."""
+
+    async def talk():
+        held = Stubborn(timeout_s=0.01)
+        agent = agent_with(FakeModel(calls("stubborn"), says("Done.")), held.tool)
+        ended = await agent.run("Go.", session="s", store=store)
+        held.release.set()
+        return ended
+
+    assert asyncio.run(talk()).text == "Done."
+    assert results(store) == [("error", "[stubborn was given up after 0.01 s]")]
+
+
+def test_a_call_is_not_cancelled_from_the_start(store):
+    """A second call under the id of one that has ended finds `ctx.is_cancelled` unset."""
+    seen = []
+
+    @tool
+    async def poll(ctx: ToolContext, n: int) -> str:
+        """Poll."""
+        seen.append(ctx.is_cancelled)
+        return str(n)
+
+    agent = agent_with(FakeModel(calls("poll", n=1), calls("poll", n=2), says("Done.")), poll)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    assert seen == [False, False]
+
+
+def test_a_plain_tool_that_ends_while_its_run_is_paused_does_not_run_again(store):
+    """A pause leaves a tool in a thread its time of grace; its result is kept, and the run goes on with it."""
+    ran = []
+
+    async def talk():
+        began = threading.Event()
+
+        @tool
+        def charge(ctx: ToolContext) -> str:
+            """Charge."""
+            ran.append(ctx.key)
+            began.set()
+            while not ctx.is_cancelled:
+                threading.Event().wait(0.001)
+            return "charged"
+
+        agent = agent_with(FakeModel(calls("charge"), says("Done.")), charge)
+        runs = Runs(store, [agent])
+        name = await runs.start("agent", "Go.", session="s")
+        await asyncio.to_thread(began.wait)
+        await runs.pause(name)
+        paused = await runs.wait(name)
+        await runs.resume(name)
+        return paused, await runs.wait(name)
+
+    paused, ended = asyncio.run(talk())
+    assert (paused.status, ended.text) == ("paused", "Done.")
+    assert (len(ran), results(store)) == (1, [("ok", "charged")])
