@@ -369,6 +369,37 @@ def test_a_log_that_is_longer_than_its_record_is_refused(opened: Opened) -> None
         store.acquire("s", takeover=True)
 
 
+@pytest.mark.parametrize("known", [2, 1])
+def test_an_append_behind_a_record_that_went_back_alone_is_refused(opened: Opened, known: int) -> None:
+    """A table that was restored alone is behind its entries: the append ends with an error, whether its writer knows the entries
+    or not, and the handle goes on."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append([draft("a")])
+    old = writer.held.register
+    writer.append([draft("b")])
+    statement(
+        store,
+        "UPDATE @sessions SET entries = %s, head = %s, chain = %s, seal = %s",
+        *(old.entries, old.head, old.chain, old.seal()),
+    )
+    if known == 1:
+        writer.held.register = old
+    for again in (draft("c"), draft("b")):
+        with pytest.raises(StoreCorrupt, match="its record says 1 entries"):
+            writer.append([again])
+    assert store.acquire("other").append(drafts(1)) == [1]
+
+
+def test_a_partition_that_stands_apart_ends_the_append(opened: Opened) -> None:
+    """It is there and is none of the table's: it is not looked for for ever."""
+    store = opened()
+    writer = store.acquire("s")
+    statement(store, "ALTER TABLE @entries DETACH PARTITION @entries_0")
+    with pytest.raises(StoreError, match="no partition of relation"):
+        writer.append(drafts(1))
+
+
 class _Answers:
     def __init__(self, *settings: object) -> None:
         self._settings = settings
