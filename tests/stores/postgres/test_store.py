@@ -3,10 +3,11 @@
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_bytes
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import msgspec
@@ -24,10 +25,11 @@ from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
 from foveal.stores.postgres import schema as schemas
-from foveal.stores.postgres.connections import Link, parse_address
+from foveal.stores.postgres.connections import Connections, Link, parse_address
 from foveal.stores.postgres.durability import check_durability
 from foveal.stores.postgres.store import PostgresStore
 from foveal.stores.sqlite import SqliteStore
+from foveal.testing.connection_cutter import ConnectionCutter
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
@@ -89,6 +91,63 @@ def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) ->
     """Another try would fail in the same way, so there is none."""
     with pytest.raises(StoreError, match="does not exist"):
         PostgresStore(server.url.replace("/postgres?", "/nowhere?"), patience_s=3600)
+
+
+def _refuse_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no handle connect again: its password was changed."""
+
+    def refuse(_connections: Connections) -> Link:
+        raise psycopg.OperationalError('FATAL:  password authentication failed for user "foveal"')
+
+    monkeypatch.setattr(Connections, "_connect", refuse)
+
+
+@pytest.fixture
+def cutter(server: PostgresServer) -> Iterator[tuple[ConnectionCutter, str]]:
+    """A relay that cuts connections, and the address of the server behind it."""
+    with TemporaryDirectory() as folder:  # a short path, as a socket needs
+        relay = ConnectionCutter(Path(folder) / ".s.PGSQL.5432", server.folder / ".s.PGSQL.5432")
+        yield relay, f"postgresql://foveal@/postgres?host={folder}"
+        relay.close()
+
+
+def test_a_change_whose_answer_was_lost_is_not_told_as_undone(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion was committed and the server stays away: the error says that the outcome is unknown."""
+    relay, url = cutter
+    opened().acquire("s").release()
+    store = opened(url=url)
+    relay.cut(b"COMMIT", is_after=True)
+    _refuse_logins(monkeypatch)
+    with pytest.raises(StoreUnavailable, match="whether it did is unknown"):
+        store.delete(["s"])
+    monkeypatch.undo()
+    assert opened().cards() == []
+
+
+def test_a_statement_that_the_server_refused_has_changed_nothing(opened: Opened) -> None:
+    """The server answered: a call that waits for one that can be written says that nothing was changed."""
+    store = opened(patience_s=0)
+    store.acquire("s").release()
+    statement(store, "SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailable, match="nothing was changed"):
+        store.delete(["s"])
+
+
+def test_an_append_whose_answer_was_lost_is_unknown_although_logins_are_refused(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that was changed in that moment does not make of it an address that is wrong."""
+    relay, url = cutter
+    store = opened(url=url, patience_s=0)
+    writer = store.acquire("s")
+    relay.cut(b"e-unknown", is_after=True)
+    _refuse_logins(monkeypatch)
+    with pytest.raises(StoreUnavailable, match="append the same entries again, under the same ids"):
+        writer.append([draft("e-unknown")])
+    monkeypatch.undo()
+    assert [row.id for row in opened().rows("s")] == ["e-unknown"]
 
 
 def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -> None:

@@ -71,6 +71,8 @@ class Link:
 
     def __init__(self, connection: psycopg.Connection[Any], owner: "Connections") -> None:
         self._connection, self._owner = connection, owner
+        self.was_cut = False
+        """Whether the connection ended before this handle closed it: a statement may have been done although it failed here."""
 
     @property
     def place(self) -> str:
@@ -99,6 +101,7 @@ class Link:
             yield
 
     def close(self) -> None:
+        self.was_cut |= self._connection.closed
         self._connection.close()
 
     @property
@@ -141,14 +144,16 @@ class Connections:
 
     def run(self, job: Callable[[Link], T]) -> T:
         """Return the result of a job that may be done twice: it is tried again while the server cannot be reached."""
-        patience = Patience(self._patience_s)
+        patience, was_cut = Patience(self._patience_s), False
         while True:
+            link: Link | None = None
             try:
                 with self.link() as link:
                     return job(link)
             except LOST as error:
+                was_cut |= link is not None and link.was_cut
                 if is_hopeless(error) or not patience.wait():
-                    raise self.unavailable(error) from error
+                    raise self.unavailable(error, may_be_done=was_cut) from error
 
     @contextmanager
     def link(self) -> Generator[Link]:
@@ -174,16 +179,22 @@ class Connections:
             else:
                 link.close()
 
-    def unavailable(self, error: BaseException, *, wrote: bool = False) -> StoreError:
-        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through."""
+    def unavailable(self, error: BaseException, *, wrote: bool = False, may_be_done: bool = False) -> StoreError:
+        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through, `may_be_done`
+        that another call may have: its connection was cut before the answer. Both outweigh the reason for which the server
+        cannot be reached now."""
         what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if is_hopeless(error):
+        if wrote:
+            outcome = "whether the last append was kept is unknown: append the same entries again, under the same ids"
+        elif may_be_done:
+            outcome = (
+                "the connection was cut during the call: if it was to change anything, whether it did is unknown. "
+                "Look, and try again"
+            )
+        elif is_hopeless(error):
             return StoreError(f"{self.place} cannot be opened: {what}. Check the address, the role and its rights.")
-        outcome = (
-            "whether the last append was kept is unknown: append the same entries again, under the same ids"
-            if wrote
-            else "nothing was changed by this call; try again"
-        )
+        else:
+            outcome = "nothing was changed by this call; try again"
         return StoreUnavailable(f"{self.place} could not be reached for {self._patience_s:.0f} s ({what}); {outcome}.")
 
     def patience(self) -> "Patience":
