@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.port import Artifacts
@@ -17,9 +17,9 @@ def open_artifacts(place: str | Path) -> Artifacts:
     text = str(place)
     if isinstance(place, Path) or "://" not in text:
         return FileArtifacts(Path(place))
-    scheme = urlsplit(text).scheme
+    scheme, _, rest = text.partition("://")
     if scheme == "file":
-        return FileArtifacts(Path(unquote(urlsplit(text).path)))
+        return FileArtifacts(Path(unquote("/" + rest.partition("/")[2])))
     if scheme not in SCHEMES:
         raise BadInput(f"{scheme}:// is no place of artifacts; give a folder, or s3://BUCKET/PREFIX, gs://… or az://…")
     if find_spec("obstore") is None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256 as new_sha256
 from tempfile import SpooledTemporaryFile
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
@@ -17,6 +16,7 @@ from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact
+from foveal.stores.place import without_secrets
 from foveal.stores.port import ArtifactCard
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreUnavailable
 
@@ -30,8 +30,7 @@ class ObjectArtifacts:
     """Artifacts in a bucket. Credentials and region come from the environment, as for the provider's own tools."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self.place = without_secrets(url)
         """The place for people: without whatever was secret in the address."""
         try:
             self._objects = from_url(url)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from foveal.cli import main
 from foveal.recall.search import search
@@ -84,7 +85,45 @@ def test_errors_have_no_password_in_them(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="nothing was changed") as caught:
         PostgresStore(f"postgresql://me:s3cret@/d?host={tmp_path}", patience_s=0.1)
     assert "s3cret" not in str(caught.value)
-    assert "s3cret" not in parse_address("postgresql://me:s3cret@h/d").place
+    assert "s3cret" not in str(parse_address("postgresql://me:s3cret@h/d"))
+
+
+def test_a_parameter_that_libpq_refuses_is_told_by_its_place() -> None:
+    """Its words are not repeated: they may be a password."""
+    with pytest.raises(BadInput, match=r"postgresql://me@h/d\?foveal_schema=a: parameter 2") as caught:
+        PostgresStore("postgresql://me@h/d?foveal_schema=a&passwort=s3cret")
+    assert caught.value.__suppress_context__
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_password_may_hold_any_mark_that_libpq_allows(server: PostgresServer) -> None:
+    """An address that psql takes is taken here too."""
+    known = conninfo_to_dict(parse_address(server.url.replace("foveal@", "foveal:a?b#c[d@")).conninfo)
+    assert (known["user"], known["password"], known["dbname"]) == ("foveal", "a?b#c[d", "postgres")
+
+
+def test_options_with_a_blank_reach_the_server(opened: Opened, server: PostgresServer) -> None:
+    """They are those that the address names."""
+    store = opened(url=f"{server.url}&options=-c%20statement_timeout%3D61000&application_name=my%20gateway")
+    assert statement(store, "SHOW statement_timeout") == [("61s",)]
+    assert statement(store, "SHOW application_name") == [("my gateway",)]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_of_another_encoding_gets_no_store(server: PostgresServer, encoding: str) -> None:
+    """It cannot hold every name, and says so before anything is made."""
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {encoding} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'".encode())
+    url = server.url.replace("/postgres?", f"/{encoding.lower()}?")
+    with pytest.raises(StoreError, match=f"encoding {encoding}.*UTF8"):
+        PostgresStore(url)
+
+
+def test_names_are_sent_in_utf8_whatever_the_client_is_told(opened: Opened, server: PostgresServer) -> None:
+    """An encoding in the address or in the environment changes no name."""
+    store = opened(url=f"{server.url}&client_encoding=LATIN1")
+    store.acquire("日本").release()
+    assert [card.id for card in store.page(prefix="日")] == ["日本"]
 
 
 def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) -> None:

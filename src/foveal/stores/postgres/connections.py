@@ -7,14 +7,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import msgspec
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
+from foveal.stores.place import DatabaseAddress
 from foveal.values.errors import BadInput, StoreError, StoreFull, StoreUnavailable
 
 T = TypeVar("T")
@@ -40,30 +39,32 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HOPELESS = re.compile(r"authentication failed|does not exist|no password supplied|no pg_hba.conf entry")
 
 
-class Address(msgspec.Struct, frozen=True):
-    """The place of a store in PostgreSQL, as it is written in one line."""
-
-    conninfo: str
-    place: str
-    """The place for people: without the password."""
-    options: dict[str, str]
-    """Options of Foveal's own, by their names without `foveal_`."""
-
-
-def parse_address(url: str) -> Address:
-    """Return the parts of a `postgresql://` address. Parameters that begin with `foveal_` are for Foveal."""
-    parts = urlsplit(url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    own = {key.removeprefix("foveal_"): value for key, value in query if key.startswith("foveal_")}
-    rest = urlencode([(key, value) for key, value in query if not key.startswith("foveal_")])
-    conninfo = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+def parse_address(url: str) -> DatabaseAddress:
+    """Return a `postgresql://` address that libpq understands. Its own words are not repeated: they quote passwords."""
+    address = DatabaseAddress(url)
     try:
-        known = conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError as error:
-        raise BadInput(f"this is not an address of PostgreSQL: {str(error).strip()}") from None
-    user, host, port = (known.get(key) for key in ("user", "host", "port"))
-    where = f"{f'{user}@' if user else ''}{host or 'localhost'}{f':{port}' if port else ''}"
-    return Address(conninfo, f"postgresql://{where}/{known.get('dbname') or user or ''}", own)
+        conninfo_to_dict(address.conninfo)
+    except psycopg.ProgrammingError:
+        wrong = [
+            str(n)
+            for n, one in enumerate(address.parameters, 1)
+            if not _is_known(DatabaseAddress(f"postgresql://?{one}"))
+        ]
+        which = (
+            f"parameter {' and '.join(wrong)} behind the ? is none of its own, or has an = in it"
+            if wrong
+            else "in no part"
+        )
+        raise BadInput(f"libpq does not understand the address {address}: {which}") from None
+    return address
+
+
+def _is_known(address: DatabaseAddress) -> bool:
+    try:
+        conninfo_to_dict(address.conninfo)
+    except psycopg.ProgrammingError:
+        return False
+    return True
 
 
 class Link:
@@ -121,10 +122,10 @@ def _rows(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
 class Connections:
     """The connections of one store handle. Any thread may use them."""
 
-    def __init__(self, address: Address, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
+    def __init__(self, address: DatabaseAddress, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
         if not _SCHEMA.fullmatch(schema):
             raise BadInput(f"foveal_schema is {schema!r:.80}; give a name of small letters, digits and _")
-        self.place = address.place
+        self.place = str(address)
         self.round_trips = 0
         """Times that a caller has waited for the server, for benchmarks."""
         self._conninfo, self._schema, self._patience_s = address.conninfo, schema, patience_s
@@ -212,8 +213,9 @@ class Connections:
     def _connect(self) -> Link:
         given = conninfo_to_dict(self._conninfo)
         settings: dict[str, Any] = {key: value for key, value in KEEPALIVE.items() if key not in given}
+        name = given.get("application_name", "foveal")
         connection = psycopg.connect(
-            self._conninfo, autocommit=True, application_name=given.get("application_name", "foveal"), **settings
+            self._conninfo, autocommit=True, application_name=name, client_encoding="UTF8", **settings
         )
         # Numbers of one size: else each mixture of sizes is another statement to plan.
         connection.adapters.register_dumper(int, Int8Dumper)

@@ -10,7 +10,7 @@ Seals cover what no chain does. Epoch, token and times are not sealed: the datab
 
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
-from foveal.values.errors import SchemaTooNew
+from foveal.values.errors import SchemaTooNew, StoreError
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
@@ -127,7 +127,10 @@ def migrate(connections: Connections, store_id: str, now_ms: int) -> str:
 
 
 def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
-    if _version(link, place) < POSTGRES_SCHEMA:
+    version = _version(link, place)
+    if version == 0:
+        _check_encoding(link, place)
+    if version < POSTGRES_SCHEMA:
         with link.transaction():
             link.ask(_LOCK)
             link.ask("CREATE SCHEMA IF NOT EXISTS @")
@@ -139,6 +142,16 @@ def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
                 if version == 1:
                     link.ask("INSERT INTO @store VALUES (%s, %s)", (store_id, now_ms))
     return link.ask("SELECT id FROM @store")[0][0]
+
+
+def _check_encoding(link: Link, place: str) -> None:
+    """Refuse a database for a new store that cannot hold every text. A store that is there keeps working, in its letters."""
+    encoding = link.ask("SHOW server_encoding")[0][0]
+    if encoding != "UTF8":
+        raise StoreError(
+            f"{place} has the encoding {encoding}, in which not every name and title can be kept; nothing was made. Give a "
+            "database that was made with ENCODING 'UTF8'."
+        )
 
 
 def _version(link: Link, place: str) -> int:

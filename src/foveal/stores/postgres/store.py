@@ -193,7 +193,7 @@ class PostgresStore:
         )
         if artifacts is None and options.artifacts is not None:
             artifacts = open_artifacts(options.artifacts)
-        self.place = address.place
+        self.place = str(address)
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
         self._is_closed = False
