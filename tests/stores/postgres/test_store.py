@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
 from tempfile import TemporaryDirectory
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from foveal.cli import main
-from foveal.recall.search import search
+from foveal.recall.search import Moment, search, search_earlier, search_store
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.chain import link
@@ -25,6 +25,7 @@ from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
+from foveal.stores.postgres import index_cache
 from foveal.stores.postgres import schema as schemas
 from foveal.stores.postgres.connections import Connections, Link, parse_address
 from foveal.stores.postgres.durability import check_durability
@@ -41,6 +42,7 @@ from foveal.values.errors import (
     NotFound,
     SchemaTooNew,
     SessionHeld,
+    StoreBusy,
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
@@ -545,6 +547,88 @@ def test_an_index_of_a_session_that_was_deleted_elsewhere_is_removed(opened: Ope
         assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
     opened().index("s")
     assert len(list(here._indexes.folder.glob("*.db"))) == 1
+
+
+def _say(store: PostgresStore, session: str, text: str, **options: Any) -> None:
+    writer = store.acquire(session, **options)
+    writer.append([draft(f"{session}-1", payload=encode(user(text)))])
+    writer.release()
+
+
+def _machine_with_words(opened: Opened, folder: Path) -> PostgresStore:
+    """Return a handle of a machine whose indexes of session, scope and all sessions hold the word `zebrafish` of `gone`."""
+    store = opened(cache=folder)
+    _say(store, "gone", "the zebrafish is private", scope="x")
+    _say(store, "stays", "nothing here", scope="x")
+    assert [hit.session for hit in search_store(store, "zebrafish")] == ["gone"]
+    assert search_earlier(store, Moment("x", "me", 1 << 50), "zebrafish")
+    assert search(store, "gone", "zebrafish")
+    assert len(_holders(folder)) == 3
+    return store
+
+
+def _holders(folder: Path) -> list[str]:
+    return [file.name for file in folder.rglob("*.db") if b"zebrafish" in file.read_bytes()]
+
+
+def test_a_deletion_leaves_no_words_on_its_machine(opened: Opened, tmp_path: Path) -> None:
+    """Neither the index of the session, nor that of its scope, nor that of all sessions keeps them until the next search."""
+    _machine_with_words(opened, tmp_path / "cache").delete(["gone"])
+    assert _holders(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("use", [lambda store: store.index("stays"), lambda store: store.vacuum()])
+def test_words_of_a_session_that_was_deleted_elsewhere_go_while_a_handle_is_open(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[PostgresStore], object]
+) -> None:
+    """A gateway that lives for months looks for deletions of others at times, and `vacuum` always does."""
+    here = _machine_with_words(opened, tmp_path / "here")
+    opened(cache=tmp_path / "there").delete(["gone"])
+    monkeypatch.setattr(index_cache, "SWEEP_S", 0.0)
+    use(here)
+    assert _holders(tmp_path / "here") == []
+    assert here.index("stays").place
+
+
+def test_no_byte_of_a_deleted_session_is_in_the_files_of_the_database_after_a_vacuum(
+    opened: Opened, server: PostgresServer
+) -> None:
+    """Neither entries, title, note and artifact, nor the secret that holds a data key, between neighbours that stay."""
+    store = opened()
+    words = {name: f"{name}-{token_hex(16)}" for name in ("entry", "title", "note", "artifact")}
+    secret = token_bytes(32)
+    for number in range(6):
+        _say(store, f"before{number}", "a neighbour")
+    writer = store.acquire("gone", scope="x", secret=secret)
+    writer.append([draft("e", payload=words["entry"].encode())])
+    writer.release()
+    store.entitle("gone", words["title"])
+    store.scope("x").keep(KeptNote("k", words["note"], "gone", "me", 1))
+    sha256 = store.artifacts.put([words["artifact"].encode()]).sha256
+    for number in range(6):
+        _say(store, f"after{number}", "a neighbour")
+    store.delete(["gone"])
+    store.artifacts.delete(sha256, unless_put_after_ms=1 << 50)
+    store.vacuum()
+    statement(store, "CHECKPOINT")
+    files = [file for file in (server.data / "base").rglob("*") if file.is_file()]
+    kept = b"".join(file.read_bytes() for file in files)
+    assert [name for name, word in words.items() if word.encode() in kept] == []
+    assert secret not in kept
+    assert [row.payload for row in store.rows("after5")] == [encode(user("a neighbour"))]
+
+
+def test_a_vacuum_waits_for_no_backup(opened: Opened, server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that somebody reads all the time is not written anew, so that no writer waits behind it; the error names it."""
+    monkeypatch.setattr(schemas, "LOCK_MS", 1)
+    store = opened()
+    _say(store, "s", "hello")
+    with psycopg.connect(server.url) as backup:
+        backup.execute(store._connections.sql("SELECT * FROM @labels").encode())
+        with pytest.raises(StoreBusy, match="labels could not be written anew"):
+            store.vacuum()
+    store.vacuum()
+    assert len(list(store.rows("s"))) == 1
 
 
 def test_search_works_over_a_store_in_postgresql(opened: Opened) -> None:

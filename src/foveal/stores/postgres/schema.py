@@ -8,12 +8,19 @@ keys, which grow with time: one whose sessions are all deleted can be dropped.
 Seals cover what no chain does. Epoch, token and times are not sealed: the database compares them itself, or they are for people.
 """
 
+from psycopg import errors
+
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
 from foveal.values.errors import SchemaTooNew, StoreError
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
+
+REWRITE_BYTES = 1 << 30
+"""Size up to which a table is written anew by `vacuum`: about ten seconds, for which its writers wait."""
+LOCK_MS = 5_000
+"""Longest wait for a table that is to be written anew: writers queue behind it, and must be served well within their lease."""
 
 MIGRATIONS = {
     1: (
@@ -198,3 +205,34 @@ def drop_empty_partitions(link: Link) -> int:
                 link.ask(f"DROP TABLE IF EXISTS @entries_{number}")
                 dropped += 1
     return dropped
+
+
+def rewrite_tables(link: Link) -> list[str]:
+    """Write the tables of the store anew, the records of sessions whatever their size and others up to `REWRITE_BYTES`; free the
+    space of deleted rows in the rest. Return those that others did not leave for long enough."""
+    tables = link.ask(
+        "SELECT relname::text, pg_table_size(oid)::bigint FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = %s::regnamespace ORDER BY 1",
+        (link.name("@"),),
+    )
+    busy: list[str] = []
+    for table, size in tables:
+        if table != "sessions" and size > REWRITE_BYTES:
+            link.ask(f"VACUUM (ANALYZE) @{table}")
+        elif _can_be_locked(link, table):
+            link.ask(f"VACUUM (FULL, ANALYZE) @{table}")
+        else:
+            link.ask(f"VACUUM (ANALYZE) @{table}")
+            busy.append(table)
+    return busy
+
+
+def _can_be_locked(link: Link, table: str) -> bool:
+    """Return whether all that use a table leave it within `LOCK_MS`: behind a wait for ever, all writers would wait."""
+    try:
+        with link.transaction():
+            link.ask(f"SET LOCAL lock_timeout = {LOCK_MS}")
+            link.ask(f"LOCK TABLE @{table} IN ACCESS EXCLUSIVE MODE")
+    except errors.LockNotAvailable:
+        return False
+    return True

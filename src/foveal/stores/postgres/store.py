@@ -10,6 +10,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -51,7 +52,7 @@ from foveal.stores.postgres.artifacts import PostgresArtifacts
 from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text, release
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
 from foveal.stores.postgres.durability import Replication, check_durability
-from foveal.stores.postgres.index_cache import IndexCache, default_cache
+from foveal.stores.postgres.index_cache import CacheState, IndexCache, default_cache, scope_hash
 from foveal.stores.postgres.leases import PostgresLease
 from foveal.stores.postgres.records import (
     COLUMNS,
@@ -62,8 +63,24 @@ from foveal.stores.postgres.records import (
     verified_run,
     verified_snapshot,
 )
-from foveal.stores.postgres.schema import drop_empty_partitions, make_partition, migrate, partition_of
-from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError, TailLost
+from foveal.stores.postgres.schema import (
+    LOCK_MS,
+    drop_empty_partitions,
+    make_partition,
+    migrate,
+    partition_of,
+    rewrite_tables,
+)
+from foveal.values.errors import (
+    BadInput,
+    LeaseLost,
+    NotFound,
+    SessionHeld,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    TailLost,
+)
 
 T = TypeVar("T")
 
@@ -163,6 +180,13 @@ _COUNT_DELETION = (
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
+_ALL = "all\0"
+"""The name of the index of all sessions: one that no scope can have."""
+_DELETED = "SELECT count(*)::bigint FROM @tombstones"
+_DELETIONS = (
+    "SELECT hash, deletions FROM (SELECT left(encode(sha256(convert_to(id, 'UTF8')), 'hex'), 32) AS hash, deletions FROM @scopes)"
+    " AS known WHERE hash = ANY(%s)"
+)
 _SIZES = (
     "SELECT coalesce(sum(pg_total_relation_size(relid)), pg_total_relation_size(%(table)s::regclass))::bigint"
     " FROM pg_partition_tree(%(table)s::regclass)"
@@ -209,7 +233,7 @@ class PostgresStore:
                 raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
         self.artifacts: Artifacts = artifacts or PostgresArtifacts(self._connections)
-        self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._deleted_keys)
+        self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
         weakref.finalize(self, _end, self._lease, self._commits, self._connections)
@@ -317,8 +341,8 @@ class PostgresStore:
         return self._indexes.of_session(session, found and found.key)
 
     def index_of_all(self) -> SearchIndex:
-        deletions = self._run(lambda link: link.ask("SELECT count(*)::bigint FROM @tombstones"))[0][0]
-        return self._indexes.of_scope("all\0", deletions)
+        deletions = self._run(lambda link: link.ask(_DELETED))[0][0]
+        return self._indexes.of_scope(_ALL, deletions)
 
     def scope(self, name: str) -> "PostgresScope":
         self._check_usable()
@@ -326,17 +350,19 @@ class PostgresStore:
         return PostgresScope(name, self.place, run=self._run, cards=self._cards, indexes=self._indexes)
 
     def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
-        """Delete the sessions. No statement finds anything of them from then on; the bytes go with the next `vacuum`, and from
-        the server's own logs and backups as those age."""
+        """Delete the sessions. No statement finds anything of them from then on, and no search on this machine; the bytes go with
+        the next `vacuum`, and from the server's own logs and backups as those age."""
 
-        def job(link: Link) -> tuple[list[Tombstone], list[int]]:
+        def job(link: Link) -> list[Tombstone]:
             with link.transaction():
                 return _delete_all(link, sessions, self.place, now_ms, takeover=takeover)
 
         now_ms = _now_ms()
-
-        gone, keys = self._run(job)
-        self._indexes.drop(keys)
+        gone = self._run(job)
+        with suppress(
+            StoreError
+        ):  # the sessions are deleted; the words of them on this machine go with the next use then
+            self._indexes.sweep()
         return gone
 
     def tombstones(self) -> list[Tombstone]:
@@ -374,7 +400,7 @@ class PostgresStore:
             count = "SELECT count(*)::bigint, count(token)::bigint, coalesce(sum(entries), 0)::bigint FROM @sessions"
             (sessions, held, entries), (deleted,) = (
                 link.ask(count)[0],
-                link.ask("SELECT count(*)::bigint FROM @tombstones")[0],
+                link.ask(_DELETED)[0],
             )
             sizes = {
                 table: link.ask(_SIZES, {"table": link.name(f"@{table}")})[0][0]
@@ -386,18 +412,26 @@ class PostgresStore:
         return self._run(job)
 
     def vacuum(self) -> None:
-        """Drop partitions without sessions, remove leftovers of dead processes, and give the space of deleted rows back."""
+        """Drop partitions without sessions, remove leftovers of dead processes, and give the space of deleted rows back.
+
+        Tables are written anew, so that no byte of a deleted row is in their files: the one of the sessions, which holds their data
+        keys, always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
+        """
         if isinstance(self.artifacts, PostgresArtifacts):
             self.artifacts.sweep()
+        self._indexes.sweep()
 
-        def job(link: Link) -> None:
+        def job(link: Link) -> list[str]:
             link.ask("DELETE FROM @leases WHERE until < clock_timestamp() - interval '1 day'")
             link.ask("DELETE FROM @labels l WHERE NOT EXISTS (SELECT FROM @sessions s WHERE s.key = l.session)")
             drop_empty_partitions(link)
-            for table in ("sessions", "entries", "snapshots", "notes", "labels", "chunks", "artifacts"):
-                link.ask(f"VACUUM (ANALYZE) @{table}")
+            return rewrite_tables(link)
 
-        self._run(job)
+        if busy := self._run(job):
+            raise StoreBusy(
+                f"{self.place}: {', '.join(busy)} could not be written anew, because others held them for longer than "
+                f"{LOCK_MS / 1000:.0f} s (a backup, a long query); bytes of deleted rows may be in their files. Run it later."
+            )
 
     def close(self) -> None:
         """Finish the appends under way, release every session acquired through this handle, and close the connections."""
@@ -556,10 +590,14 @@ class PostgresStore:
             return NotFound(f"session {known.id!r} was deleted while it was read")
         return error
 
-    def _deleted_keys(self, keys: Iterable[int]) -> set[int]:
-        asked = list(keys)
-        found = self._run(lambda link: link.ask("SELECT key FROM @sessions WHERE key = ANY(%s)", (asked,)))
-        return set(asked) - {key for (key,) in found}
+    def _cache_state(self, keys: Sequence[int], scopes: Sequence[str]) -> CacheState:
+        questions: list[tuple[str, Bindings]] = [
+            ("SELECT key FROM @sessions WHERE key = ANY(%s)", (list(keys),)),
+            (_DELETIONS, (list(scopes),)),
+            (_DELETED, ()),
+        ]
+        found, deletions, ((deleted,),) = self._run(lambda link: link.ask_all(questions))
+        return CacheState(frozenset(key for (key,) in found), {**dict(deletions), scope_hash(_ALL): deleted})
 
     def _run(self, job: Callable[[Link], T]) -> T:
         self._check_usable()
@@ -690,9 +728,7 @@ class _Options(msgspec.Struct, frozen=True):
             raise BadInput(f"an option of the store in PostgreSQL is not understood: {error}") from None
 
 
-def _delete_all(
-    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool
-) -> tuple[list[Tombstone], list[int]]:
+def _delete_all(link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool) -> list[Tombstone]:
     done = "SELECT created_ms, entries, chain FROM @tombstones WHERE seed = %s AND deleted_ms = %s"
     tombstones: dict[str, Tombstone] = {}
     found: dict[str, Register] = {}
@@ -711,7 +747,7 @@ def _delete_all(
         if known.scope is not None:
             link.ask(_COUNT_DELETION, (known.scope,))
         tombstones[session] = Tombstone(fields[0].hex(), known.created_ms, now_ms, known.entries, known.chain.hex())
-    return [tombstones[session] for session in sessions], [known.key for known in found.values()]
+    return [tombstones[session] for session in sessions]
 
 
 def _locked(link: Link, session: str, place: str) -> Register:
