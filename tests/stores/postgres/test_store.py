@@ -330,6 +330,29 @@ def test_the_holder_of_a_dead_process_is_succeeded_at_once(opened: Opened, serve
         assert store.acquire("s").append(drafts(1)) == [1]
 
 
+def test_a_session_whose_writer_was_killed_has_no_holder(opened: Opened, server: PostgresServer, schema: str) -> None:
+    """Its card says so at once if the process is seen to be dead, so that the session can expire."""
+    code = (
+        "import os; from foveal.stores.postgres.store import PostgresStore\n"
+        f"store = PostgresStore({server.url!r}, schema={schema!r}); store.acquire('s'); os.kill(os.getpid(), 9)"
+    )
+    store = opened()
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert [card.holder for card in store.cards()] == [None]
+
+
+def test_a_session_whose_lease_is_over_has_no_holder(opened: Opened) -> None:
+    """A process that cannot be seen from here holds a session as long as its lease."""
+    store = opened()
+    writer = store.acquire("s")
+    assert store.cards("s")[0].holder is not None
+    assert store.stats().held == 1
+    statement(store, "UPDATE @leases SET until = clock_timestamp() - interval '1 s'")
+    assert store.cards("s")[0].holder is None
+    assert store.stats().held == 0
+    writer.release()
+
+
 def test_an_append_that_was_kept_before_a_takeover_is_acknowledged(opened: Opened) -> None:
     """The answer of a commit was lost, and then the session: the entry is in the log, and so its writer is told. The next one is
     refused."""

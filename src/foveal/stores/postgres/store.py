@@ -137,8 +137,8 @@ _FIRST_RUN = _RUN.replace("%(key)s", "$key")
 _NO_END = 1 << 62
 _RECORD = "SELECT $record FROM @sessions WHERE id = %(id)s"
 _CARDS = (
-    "SELECT $session, l.holder, b.title, b.tags, b.seal FROM @sessions s LEFT JOIN @leases l USING (token)"
-    " LEFT JOIN @labels b ON b.session = s.key"
+    "SELECT $session, l.holder, b.title, b.tags, b.seal FROM @sessions s"
+    " LEFT JOIN @leases l ON l.token = s.token AND l.until > clock_timestamp() LEFT JOIN @labels b ON b.session = s.key"
 )
 _RELABEL = (
     "INSERT INTO @labels (session, title, tags, seal) VALUES (%s, %s, %s, %s) ON CONFLICT (session)"
@@ -397,7 +397,10 @@ class PostgresStore:
 
     def stats(self) -> StoreStats:
         def job(link: Link) -> StoreStats:
-            count = "SELECT count(*)::bigint, count(token)::bigint, coalesce(sum(entries), 0)::bigint FROM @sessions"
+            count = (
+                "SELECT count(*)::bigint, count(l.token)::bigint, coalesce(sum(s.entries), 0)::bigint FROM @sessions s"
+                " LEFT JOIN @leases l ON l.token = s.token AND l.until > clock_timestamp()"
+            )
             (sessions, held, entries), (deleted,) = (
                 link.ask(count)[0],
                 link.ask(_DELETED)[0],
@@ -414,8 +417,8 @@ class PostgresStore:
     def vacuum(self) -> None:
         """Drop partitions without sessions, remove leftovers of dead processes, and give the space of deleted rows back.
 
-        Tables are written anew, so that no byte of a deleted row is in their files: the one of the sessions, which holds their data
-        keys, always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
+        Tables are written anew, so that no byte of a deleted row is in their files: that of the sessions, with their data keys,
+        always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
         """
         if isinstance(self.artifacts, PostgresArtifacts):
             self.artifacts.sweep()
@@ -553,11 +556,13 @@ class PostgresStore:
 
     def _listed(self, query: str, bindings: Bindings) -> list[SessionCard]:
         found = self._run(lambda link: link.ask(query, bindings))
+        holders: set[str] = {holder for *_, holder, _, _, _ in found if holder is not None}
+        living = {holder for holder in holders if unpack(holder).lives() is not False}
         cards: list[SessionCard] = []
         for raw in found:
             known = register(raw, self.place)
             *_, holder, title, tags, sealed = raw
-            card = known.card(holder_text(holder, known.since_ms) if known.token is not None else None)
+            card = known.card(holder_text(holder, known.since_ms) if holder in living else None)
             cards.append(self._labels(known, title, tags, sealed).on(card))
         return cards
 
