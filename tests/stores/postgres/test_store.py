@@ -207,9 +207,12 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
         opened()
 
 
-def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that was made before there were labels gets a place for them, and Foveal of that time refuses it then."""
-    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_old_schema_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """A database that was made before there were labels, or before the place of artifacts was kept, gets a place for them, and
+    Foveal of that time refuses it then."""
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", version)
+    monkeypatch.setattr("foveal.stores.postgres.store.remember_artifacts", lambda *_: None)
     old = opened()
     old.acquire("s").append(drafts(2))
     old.close()
@@ -217,8 +220,8 @@ def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.Mon
     store = opened()
     assert store.tag("s", add=["x"]) == ("x",)
     assert [row.id for row in store.rows("s")] == [one.id for one in drafts(2)]
-    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
-    with pytest.raises(SchemaTooNew, match="version 2"):
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", version)
+    with pytest.raises(SchemaTooNew, match=f"version {POSTGRES_SCHEMA}"):
         opened()
 
 
@@ -744,6 +747,47 @@ def test_artifacts_may_lie_outside_the_database(server: PostgresServer, schema: 
             outside.vacuum()
     with pytest.raises(BadInput, match="only a store in PostgreSQL"):
         open_store(tmp_path / "a.db", artifacts=folder)
+
+
+def test_the_place_of_artifacts_is_remembered(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """An address that does not name it reads and deletes there, too; one that names another place is refused, until the database
+    is told that everything was moved."""
+    place, folder = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}", tmp_path / "artifacts"
+    with open_store(f"{place}&foveal_artifacts={folder}") as store, Session(store, "s", model="gpt-5") as session:
+        session.append(assistant("", ToolCall("c1", "make", "{}")))
+        session.append(result("c1", "a line of output\n" * 30_000))
+    (kept,) = [file for file in folder.glob("??/*") if not file.suffix]
+    other = str(tmp_path / "it's another")
+    with pytest.raises(BadInput, match="could neither be read nor deleted") as caught:
+        open_store(place, artifacts=other)
+    assert main(["delete", "s", "--yes", "--store", place]) == 0
+    assert not kept.exists()
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(str(caught.value).partition("once: ")[2].encode())
+    open_store(place, artifacts=other).close()
+
+
+def test_an_upload_that_fails_leaves_no_pieces(opened: Opened) -> None:
+    """Nobody reads half of a result that a tool broke off."""
+    store = opened()
+
+    def broken() -> Iterator[bytes]:
+        yield b"half" * 200_000
+        raise RuntimeError("the tool broke")
+
+    with pytest.raises(RuntimeError):
+        store.artifacts.put(broken())
+    assert statement(store, "SELECT count(*)::bigint FROM @chunks") == [(0,)]
+
+
+def test_a_vacuum_removes_what_dead_writers_left_in_a_folder(opened: Opened, tmp_path: Path) -> None:
+    """Artifacts in a folder are swept as those in the database are."""
+    store = opened(artifacts=tmp_path / "artifacts")
+    store.artifacts.put([b"x"])
+    left = tmp_path / "artifacts" / "tmp-99999-deadbeef"
+    left.write_bytes(b"of a dead writer")
+    store.vacuum()
+    assert not left.exists()
 
 
 def test_an_encrypted_database_is_backed_up_with_its_keys(

@@ -12,7 +12,7 @@ from psycopg import errors
 
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
-from foveal.values.errors import SchemaTooNew, StoreError
+from foveal.values.errors import BadInput, SchemaTooNew, StoreError
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
@@ -121,6 +121,7 @@ MIGRATIONS = {
         )""",
         "CREATE INDEX tagged_sessions ON @labels USING gin (tags)",
     ),
+    3: ("ALTER TABLE @store ADD COLUMN artifacts text",),
 }
 """The statements that lead from the version before to each version."""
 
@@ -170,6 +171,23 @@ def _version(link: Link, place: str) -> int:
             f"{place} has schema version {version}; this Foveal knows versions up to {POSTGRES_SCHEMA}. Upgrade Foveal."
         )
     return version
+
+
+def remember_artifacts(link: Link, place: str | None) -> str | None:
+    """Return the place of artifacts that lie outside the database; None if they are in it. The first place that is named is
+    remembered; `BadInput` for another one."""
+    if place is not None:
+        link.ask("UPDATE @store SET artifacts = %s WHERE artifacts IS NULL", (place,))
+    kept = link.ask("SELECT artifacts FROM @store")[0][0]
+    if place is not None and kept != place:
+        quoted = place.replace("'", "''")
+        change = f"UPDATE {link.name('@store')} SET artifacts = '{quoted}'"  # noqa: S608 - shown to people
+        raise BadInput(
+            f"the artifacts of {link.place} are in {kept}, and {place} is named here: from there, those that exist could neither "
+            f"be read nor deleted. Name no place: {kept} is remembered. If all artifacts were copied to the new place, tell the "
+            f"database once: {change}"
+        )
+    return kept
 
 
 def partition_of(key: int) -> int:

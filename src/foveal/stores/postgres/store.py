@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import psycopg
 
-from foveal.stores.artifacts_place import open_artifacts
+from foveal.stores.artifacts_place import artifacts_address, open_artifacts
 from foveal.stores.chain import seal, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
@@ -69,6 +69,7 @@ from foveal.stores.postgres.schema import (
     make_partition,
     migrate,
     partition_of,
+    remember_artifacts,
     rewrite_tables,
 )
 from foveal.values.errors import (
@@ -196,7 +197,8 @@ _SIZES = (
 class PostgresStore:
     """Logs in a PostgreSQL database, in a schema of their own. Safe to use from many threads.
 
-    Artifacts are kept in the database too, unless `artifacts` keeps them elsewhere.
+    Artifacts are kept in the database too, unless `artifacts` names a place elsewhere, which the store remembers, or is an object
+    that keeps them.
     """
 
     def __init__(
@@ -209,14 +211,14 @@ class PostgresStore:
         committers: int = COMMITTERS,
         replication: Replication = "warn",
         cache: Path | None = None,
-        artifacts: Artifacts | None = None,
+        artifacts: Artifacts | str | Path | None = None,
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
             address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
-        if artifacts is None and options.artifacts is not None:
-            artifacts = open_artifacts(options.artifacts)
+        named = options.artifacts if artifacts is None else artifacts
+        kept_by = open_artifacts(named) if isinstance(named, str | Path) else named
         self.place = str(address)
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
@@ -227,12 +229,16 @@ class PostgresStore:
             store_id = migrate(self._connections, secrets.token_hex(8), _now_ms())
             replication = options.replication
             self._connections.run(lambda link: check_durability(link, self.place, replication))
+            if kept_by is None or isinstance(named, str | Path):
+                address = artifacts_address(named) if isinstance(named, str | Path) else None
+                elsewhere = self._connections.run(lambda link: remember_artifacts(link, address))
+                kept_by = kept_by or (open_artifacts(elsewhere) if elsewhere else PostgresArtifacts(self._connections))
         except BaseException as error:
             self._connections.close()
             if isinstance(error, psycopg.Error):
                 raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
-        self.artifacts: Artifacts = artifacts or PostgresArtifacts(self._connections)
+        self.artifacts: Artifacts = kept_by
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
@@ -420,8 +426,9 @@ class PostgresStore:
         Tables are written anew, so that no byte of a deleted row is in their files: that of the sessions, with their data keys,
         always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
         """
-        if isinstance(self.artifacts, PostgresArtifacts):
-            self.artifacts.sweep()
+        sweep: Callable[[], object] | None = getattr(self.artifacts, "sweep", None)
+        if sweep is not None:  # a bucket ends unfinished uploads by its own rules
+            sweep()
         self._indexes.sweep()
 
         def job(link: Link) -> list[str]:
