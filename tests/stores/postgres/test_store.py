@@ -74,6 +74,11 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
         ("foveal_lease=7", "foveal_lease is no option"),
         ("foveal_lease_s=soon", "not understood"),
         ("foveal_schema=A-b", "A-b"),
+        ("foveal_lease_s=0", "foveal_lease_s is 0.0; give 1 to 86,400 seconds"),
+        ("foveal_lease_s=-5", "foveal_lease_s is -5.0"),
+        ("foveal_lease_s=nan", "foveal_lease_s is nan"),
+        ("foveal_patience_s=-1", "foveal_patience_s is -1.0; give 0 to 86,400 seconds"),
+        ("foveal_patience_s=inf", "foveal_patience_s is inf"),
     ],
 )
 def test_an_option_that_is_not_understood_is_refused(server: PostgresServer, option: str, said: str) -> None:
@@ -205,6 +210,18 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
     statement(opened(), "INSERT INTO @versions VALUES (99, 0)")
     with pytest.raises(SchemaTooNew, match="99"):
         opened()
+
+
+def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
+    """Neither a session that is there nor a new one; the sessions that it holds already are finished."""
+    store = opened()
+    writer = store.acquire("held")
+    store.acquire("s").release()
+    statement(store, "INSERT INTO @versions VALUES (99, 0)")
+    for session in ("s", "new"):
+        with pytest.raises(SchemaTooNew, match="99"):
+            store.acquire(session, takeover=True)
+    assert writer.append(drafts(1)) == [1]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -476,7 +493,7 @@ def test_changed_rows_are_found(opened: Opened, harm: str, said: str) -> None:
     writer.append([Draft(f"e{i}", None, 1, "me", encode(user(f"text {i}"))) for i in range(4)])
     store.scope("x").keep(KeptNote("k", "blue", "s", "host", 1))
     statement(store, harm)
-    with pytest.raises(StoreCorrupt, match=said):
+    with pytest.raises(StoreCorrupt, match=f"{said}.*Run `foveal store doctor 'postgresql://"):
         store.scope("x").notes() if "notes" in harm else list(store.rows("s"))
     if "sessions" not in harm:
         assert any(said.partition(":")[0] in str(damage) for damage in examine_store(store, "here").damage)
@@ -728,6 +745,8 @@ def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
     store.artifacts.put([data])
     store.vacuum()
     assert statement(store, "SELECT count(DISTINCT body)::bigint FROM @chunks") == [(1,)]
+    with pytest.raises(BadInput, match="cannot begin at byte -5"):
+        store.artifacts.span(card.sha256, -5, 3)
     statement(store, "UPDATE @chunks SET data = 'x' WHERE number = 2")
     with pytest.raises(StoreCorrupt):
         list(store.artifacts.read(card.sha256))

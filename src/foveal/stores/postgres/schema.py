@@ -135,7 +135,7 @@ def migrate(connections: Connections, store_id: str, now_ms: int) -> str:
 
 
 def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
-    version = _version(link, place)
+    version = check_version(link, place)
     if version == 0:
         _check_encoding(link, place)
     if version < POSTGRES_SCHEMA:
@@ -143,7 +143,7 @@ def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
             link.ask(_LOCK)
             link.ask("CREATE SCHEMA IF NOT EXISTS @")
             link.ask("CREATE TABLE IF NOT EXISTS @versions (version bigint PRIMARY KEY, made_ms bigint NOT NULL)")
-            for version in range(_version(link, place) + 1, POSTGRES_SCHEMA + 1):
+            for version in range(check_version(link, place) + 1, POSTGRES_SCHEMA + 1):
                 for statement in MIGRATIONS[version]:
                     link.ask(statement)
                 link.ask("INSERT INTO @versions VALUES (%s, %s)", (version, now_ms))
@@ -162,7 +162,8 @@ def _check_encoding(link: Link, place: str) -> None:
         )
 
 
-def _version(link: Link, place: str) -> int:
+def check_version(link: Link, place: str) -> int:
+    """Return the version of the tables, 0 if there are none; `SchemaTooNew` if a newer Foveal has upgraded them."""
     if link.ask("SELECT to_regclass(%s)", (link.name("@versions"),)) == [(None,)]:
         return 0
     version = link.ask("SELECT coalesce(max(version), 0)::bigint FROM @versions")[0][0]

@@ -29,6 +29,7 @@ from foveal.stores.checks import (
     check_secret,
     check_session,
 )
+from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, held_text, unpack
 from foveal.stores.opened import first_needed
@@ -65,6 +66,7 @@ from foveal.stores.postgres.records import (
 )
 from foveal.stores.postgres.schema import (
     LOCK_MS,
+    check_version,
     drop_empty_partitions,
     make_partition,
     migrate,
@@ -88,6 +90,10 @@ T = TypeVar("T")
 COMMITTERS = 4
 """Threads that commit: while one waits for the disk, others gather and send. Chosen by `benchmarks/stores.py`."""
 
+_LEASES_S = (1, 86_400)
+"""The shortest lease, which a busy process can renew in time, and the longest: a day after a crash without a writer."""
+_PATIENCES_S = (0, 86_400)
+
 _BATCH = {"rows": 257, "bytes": 4 << 20}
 """Rows of a batch, with the one before it, and their payload, so that a log of large rows is not read into memory at once."""
 
@@ -101,18 +107,19 @@ WITH seen AS MATERIALIZED (
         (id, created_ms, updated_ms, hour, entries, chain, epoch, token, since_ms, mark, secret, scope, seal)
     SELECT %(id)s, %(now)s, %(now)s, %(now)s / 3600000, 0, %(seed)s, 1, %(token)s, %(now)s, %(mark)s, %(secret)s, %(scope)s,
         %(seal)s
-    WHERE NOT EXISTS (SELECT FROM seen) ON CONFLICT (id) DO NOTHING RETURNING $record
+    WHERE NOT EXISTS (SELECT FROM seen) AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s) ON CONFLICT (id) DO NOTHING RETURNING $record
 ), taken AS (
     UPDATE @sessions s SET epoch = s.epoch + 1, token = %(token)s, since_ms = %(now)s, mark = %(mark)s FROM seen
     WHERE s.key = seen.key AND s.epoch = seen.epoch AND (%(takeover)s OR seen.is_free)
         AND (%(scope)s::text IS NULL OR s.scope IS NULL OR s.scope = %(scope)s)
+        AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s)
     RETURNING $session
 )
 SELECT * FROM made UNION ALL SELECT * FROM taken
 """
 """The liveness of the holder is of the moment of `seen`, and so the epoch must be too: the statement may have waited for another
 one that acquired the session, whose lease it does not see. The mark is of one call: if the answer to its first try was lost, the
-session is held by nobody but that try."""
+session is held by nobody but that try. A handle that was open while a newer Foveal upgraded the tables acquires nothing."""
 
 _SNAPSHOT = (
     "SELECT n.seq, n.seal, n.payload, (SELECT e.hash FROM @entries e WHERE e.session = n.session AND e.seq = n.seq)"
@@ -280,6 +287,7 @@ class PostgresStore:
             "newest": NEWEST_ROWS,
             "early": BEFORE_SNAPSHOT,
             "most": OPENING_ROWS,
+            "schema": POSTGRES_SCHEMA,
         }
         while True:
             opened = self._run(lambda link: self._open(link, wish))
@@ -501,6 +509,7 @@ class PostgresStore:
 
     def _check_free(self, link: Link, session: str, scope: str | None) -> None:
         """Raise the error for a session that could not be acquired, unless it can be now."""
+        check_version(link, self.place)
         found = link.ask(f"{_HOLDING} WHERE s.id = %s", (session,))
         if found:
             check_same_scope(session, found[0][0], scope)
@@ -735,9 +744,16 @@ class _Options(msgspec.Struct, frozen=True):
             known = ", ".join(f"foveal_{field.name}" for field in msgspec.structs.fields(cls))
             raise BadInput(f"foveal_{unknown[0]} is no option of a store in PostgreSQL; there are {known}")
         try:
-            return msgspec.convert(msgspec.to_builtins(defaults) | given, cls, strict=False)
+            read = msgspec.convert(msgspec.to_builtins(defaults) | given, cls, strict=False)
         except msgspec.ValidationError as error:
             raise BadInput(f"an option of the store in PostgreSQL is not understood: {error}") from None
+        for name, value, (least, most) in (
+            ("lease", read.lease_s, _LEASES_S),
+            ("patience", read.patience_s, _PATIENCES_S),
+        ):
+            if not least <= value <= most:
+                raise BadInput(f"foveal_{name}_s is {value}; give {least:,} to {most:,} seconds")
+        return read
 
 
 def _delete_all(link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool) -> list[Tombstone]:
