@@ -107,7 +107,8 @@ WITH seen AS MATERIALIZED (
         (id, created_ms, updated_ms, hour, entries, chain, epoch, token, since_ms, mark, secret, scope, seal)
     SELECT %(id)s, %(now)s, %(now)s, %(now)s / 3600000, 0, %(seed)s, 1, %(token)s, %(now)s, %(mark)s, %(secret)s, %(scope)s,
         %(seal)s
-    WHERE NOT EXISTS (SELECT FROM seen) AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s) ON CONFLICT (id) DO NOTHING RETURNING $record
+    WHERE NOT EXISTS (SELECT FROM seen) AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s)
+    ON CONFLICT (id) DO NOTHING RETURNING $record
 ), taken AS (
     UPDATE @sessions s SET epoch = s.epoch + 1, token = %(token)s, since_ms = %(now)s, mark = %(mark)s FROM seen
     WHERE s.key = seen.key AND s.epoch = seen.epoch AND (%(takeover)s OR seen.is_free)
