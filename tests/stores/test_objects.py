@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("obstore", reason="the extra `objects` is not installed")
 
 import obstore
+from obstore.exceptions import PermissionDeniedError
 
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.artifacts_place import open_artifacts
@@ -127,6 +128,52 @@ def test_damage_in_a_bucket_is_found_and_healed_by_a_put() -> None:
         list(artifacts.read(name))
     artifacts.put([b"sound"])
     assert b"".join(artifacts.read(name)) == b"sound"
+
+
+def test_the_time_of_a_put_has_a_name_that_every_bucket_allows() -> None:
+    """Azure takes identifiers alone, which have no hyphen, and proxies before other buckets drop headers with an underscore."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"x"]).sha256
+    assert all(str(key).isalpha() for key in obstore.get(artifacts._objects, f"{name[:2]}/{name}").attributes)
+
+
+def test_the_time_of_a_put_is_read_by_its_old_name_too() -> None:
+    """An object that an earlier Foveal has put is safe from a deletion that began before it."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"x"]).sha256
+    obstore.put(artifacts._objects, f"{name[:2]}/{name}", b"x", attributes={"foveal-put-ms": "2000"})
+    assert not artifacts.delete(name, unless_put_after_ms=1999)
+    assert artifacts.delete(name, unless_put_after_ms=2000)
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (lambda artifacts, name: artifacts.put([b"x"]), "put it again"),
+        (lambda artifacts, name: artifacts.read(name), "may read there"),
+        (lambda artifacts, name: artifacts.span(name, 0, 1), "may read there"),
+        (lambda artifacts, name: artifacts.delete(name, unless_put_after_ms=1 << 50), "may delete there"),
+    ],
+)
+def test_a_bucket_that_refuses_is_told_with_advice_for_the_act(monkeypatch: pytest.MonkeyPatch, act, said: str) -> None:
+    """Who reads or deletes is not told to put the artifact again."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"x"]).sha256
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionDeniedError("AccessDenied")
+
+    for verb in ("put", "get", "head"):
+        monkeypatch.setattr(obstore, verb, refuse)
+    with pytest.raises(StoreUnavailable, match=f"AccessDenied.*{said}"):
+        act(artifacts, name)
+
+
+def test_a_span_that_begins_before_an_artifact_is_refused() -> None:
+    """It is not the end of it, nor an error of the library."""
+    artifacts = ObjectArtifacts("memory:///")
+    with pytest.raises(BadInput, match="cannot begin at byte -5"):
+        artifacts.span(artifacts.put([b"x"]).sha256, -5, 3)
 
 
 def test_a_put_of_the_same_bytes_is_safe_from_an_older_deletion() -> None:

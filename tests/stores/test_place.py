@@ -42,3 +42,41 @@ def test_an_address_of_sqlite_opens_the_file(tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path}/a.db").close()
     with open_store(tmp_path / "a.db") as store:
         assert isinstance(store, SqliteStore)
+
+
+def test_secrets_are_in_no_form_of_an_address() -> None:
+    """Neither a password with marks that libpq allows, nor credentials of a bucket, nor a parameter that may hold anything, is in
+    the text or in the representation, which a traceback shows."""
+    address = DatabaseAddress(
+        "postgresql://me:s3?c#r[et@h/d?options=s3cret&Password=s3cret&foveal_artifacts=s3%3A%2F%2Fkey:s3cret@b/p?s3cret"
+    )
+    assert str(address) == "postgresql://me@h/d?foveal_artifacts=s3://b/p"
+    assert repr(address) == "DatabaseAddress('postgresql://me@h/d?foveal_artifacts=s3://b/p')"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://me:s3/cret@h/d",
+        "postgresql://me:s3@cret@h/d",
+        "postgresql://me:s3%2zcret@h/d",
+        "postgresql://me:s3cret",
+        "postgresql://me:1/s3?cret@h/d",
+        "postgresql://me@h/d?password=s3&cret",
+        "postgresql:/me:s3cret@h/d",
+        " PostgreSQL://me:s3cret@h/d",
+    ],
+)
+def test_an_address_that_cannot_be_read_is_not_repeated(text: str) -> None:
+    """No part of a password is in the error, wherever it was taken to stand."""
+    with pytest.raises(BadInput, match="not an address of PostgreSQL") as caught:
+        open_store(text)
+    assert "s3" not in str(caught.value)
+    assert "cret" not in str(caught.value)
+
+
+def test_parameters_of_libpq_reach_it_as_they_are_written() -> None:
+    """Only those of Foveal's own are taken out; a blank stays %20, which libpq understands."""
+    address = DatabaseAddress("postgresql://h/d?options=-c%20a%3D1&foveal_schema=my%5Fa&sslmode=disable")
+    assert address.conninfo == "postgresql://h/d?options=-c%20a%3D1&sslmode=disable"
+    assert address.options == {"schema": "my_a"}

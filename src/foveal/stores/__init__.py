@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foveal.stores import sqlite
-from foveal.stores.artifacts_place import open_artifacts
 from foveal.stores.memory import MemoryStore
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
@@ -56,5 +55,4 @@ def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None) -> 
         return MemoryStore() if str(found) == ":memory:" else sqlite.SqliteStore(found)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
-    kept = None if artifacts is None else open_artifacts(artifacts)
-    return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=kept)
+    return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=artifacts)

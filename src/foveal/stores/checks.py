@@ -86,6 +86,12 @@ def check_artifact(sha256: str) -> None:
         raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
 
 
+def check_span(start: int) -> None:
+    """Raise `BadInput` unless a span of an artifact begins at a place of it, or behind its end."""
+    if start < 0:
+        raise BadInput(f"a span of an artifact cannot begin at byte {start}; the first one is 0")
+
+
 def check_drafts(drafts: Sequence[Draft]) -> None:
     """Raise `BadEntry` unless every draft can be a row of a log."""
     for draft in drafts:

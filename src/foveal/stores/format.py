@@ -8,12 +8,12 @@ if its version is another one, it is ignored and made again from the log.
 Schema 4 gives sessions titles and tags. Schema 3 gives each session a place for its scope, and scopes notes. Schema 2 chains
 payloads by their digest, gives each session a secret and a successor in the order of names, and has leases and tombstones. A
 store of an older schema is verified and upgraded when it is opened, in one transaction (`stores.sqlite.version_1`, `version_2`,
-`version_3`). In PostgreSQL, schema 2 has the titles and tags.
+`version_3`). In PostgreSQL, schema 2 has the titles and tags, and schema 3 the place of artifacts that lie elsewhere.
 
 | version          | now     | written to                               | if it is another one             |
 |------------------|---------|------------------------------------------|----------------------------------|
 | `SCHEMA_VERSION` | 4       | the store's file, `PRAGMA user_version`  | older: upgraded; newer: refused  |
-| `POSTGRES_SCHEMA` | 2      | the table `versions` of the schema       | older: upgraded; newer: refused  |
+| `POSTGRES_SCHEMA` | 3      | the table `versions` of the schema       | older: upgraded; newer: refused  |
 | body codec       | `=` `~` | the first byte of each payload; `#` if it is encrypted | refused as damage  |
 | `PROJECTION`     | 8       | the key in each snapshot (`project.view`)| the snapshot is ignored          |
 | `FRAME`          | 2       | the same key (`session.model_setup`)     | the snapshot is ignored          |
@@ -27,7 +27,7 @@ APPLICATION_ID = 0x464F5645  # "FOVE"
 """The `PRAGMA application_id` of a store's file."""
 SCHEMA_VERSION = 4
 """The version of the tables of a store's file."""
-POSTGRES_SCHEMA = 2
+POSTGRES_SCHEMA = 3
 """The version of the tables of a store in PostgreSQL."""
 
 ENVELOPE = b"foveal-k"

@@ -7,9 +7,10 @@ service for keys (KMS) is any object with `wrap` and `unwrap`; the key itself ne
 import binascii
 import os
 import secrets
+import stat
 import threading
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
@@ -29,6 +30,7 @@ REMEMBERED_S = 300.0
 MOST_REMEMBERED = 8_192
 """Data keys that are remembered, of sessions and artifacts: about 2 MB."""
 _ID_BYTES = 8
+_URLSAFE = str.maketrans("+/", "-_")
 
 
 class Keys(Protocol):
@@ -131,7 +133,26 @@ def read_keys(place: str | Path) -> LocalKeys:
         if name not in os.environ:
             raise BadInput(f"the environment has no variable {name!r}, from which keys were to be read")
         return LocalKeys(os.environ[name], text)
+    if any(map(_is_key, text.split())):
+        raise BadInput(
+            f"a key itself was given (not shown here: it is {len(text)} characters of base64) where the place of keys belongs; "
+            "give the name of a file that holds it, or env:NAME with the name of a variable"
+        )
     try:
+        mode = Path(place).stat().st_mode
+        if os.name == "posix" and stat.S_ISREG(mode) and mode & stat.S_IWOTH:
+            raise BadInput(
+                f"any user may write {text} (mode {stat.S_IMODE(mode):o}), and so choose the key of new sessions. "
+                f"See whether its keys are yours, then: chmod 600 {text}"
+            )
         return LocalKeys(Path(place).read_text("utf-8"), text)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"keys cannot be read from {text}: {error}") from None
+
+
+def _is_key(word: str) -> bool:
+    """Return whether a word is a key, as it is or without its padding."""
+    try:
+        return len(urlsafe_b64decode(word.translate(_URLSAFE).rstrip("=") + "=")) == KEY_BYTES
+    except (binascii.Error, ValueError):
+        return False

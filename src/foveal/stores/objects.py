@@ -9,29 +9,36 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256 as new_sha256
 from tempfile import SpooledTemporaryFile
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact
+from foveal.stores.checks import check_artifact, check_span
+from foveal.stores.place import without_secrets
 from foveal.stores.port import ArtifactCard
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreUnavailable
 
 SPOOL_BYTES = 8 << 20
 """Bytes of an artifact that are held in memory before it goes to a temporary file: its name is known at its end."""
 READ_BYTES = 1 << 20
-_PUT_MS = "foveal-put-ms"
+_PUT_MS = "fovealputms"
+"""The name of the time of a put: of letters alone, since Azure allows no hyphen in it and proxies drop headers with a _."""
+_OLD_PUT_MS = "foveal-put-ms"
+
+_PUT_AGAIN = "Nothing names it yet: put it again"
+_READ_AGAIN = "Nothing was changed: read it again; if that was refused, see whether these credentials may read there"
+_DELETE_AGAIN = (
+    "It may still be there: delete it again; if that was refused, see whether these credentials may delete there"
+)
 
 
 class ObjectArtifacts:
     """Artifacts in a bucket. Credentials and region come from the environment, as for the provider's own tools."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self.place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self.place = without_secrets(url)
         """The place for people: without whatever was secret in the address."""
         try:
             self._objects = from_url(url)
@@ -47,20 +54,21 @@ class ObjectArtifacts:
             card = tally.card()
             spool.seek(0)
             place = self._path(card.sha256 if name is None else name())
-            with self._plain_errors():
+            with self._plain_errors(_PUT_AGAIN):
                 # In pieces, so that a large artifact is never in memory at once.
                 obstore.put(self._objects, place, spool, attributes={_PUT_MS: str(_now_ms())})  # pyright: ignore[reportArgumentType]
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
         path = self._path(sha256)
-        with self._plain_errors(sha256):
+        with self._plain_errors(_READ_AGAIN, sha256):
             found = obstore.get(self._objects, path)
         return self._stream(found, sha256)
 
     def span(self, sha256: str, start: int, size: int) -> bytes:
         path = self._path(sha256)
-        with self._plain_errors(sha256):
+        check_span(start)
+        with self._plain_errors(_READ_AGAIN, sha256):
             length = obstore.head(self._objects, path)["size"] - start
             if length <= 0 or size <= 0:
                 return b""
@@ -80,15 +88,15 @@ class ObjectArtifacts:
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         path = self._path(sha256)
         try:
-            with self._plain_errors(sha256):
-                found = obstore.get(self._objects, path, options={"head": True})
-                put_ms = int(found.attributes.get(_PUT_MS, 0))
+            with self._plain_errors(_DELETE_AGAIN, sha256):
+                known = obstore.get(self._objects, path, options={"head": True}).attributes
+                put_ms = int(known.get(_PUT_MS, known.get(_OLD_PUT_MS, 0)))
                 if put_ms > unless_put_after_ms:
                     return False
                 obstore.delete(self._objects, path)
         except NotFound:
             return False
-        with suppress(FileNotFoundError), self._plain_errors():
+        with suppress(FileNotFoundError), self._plain_errors(_DELETE_AGAIN):
             obstore.delete(self._objects, self._sidecar(sha256))
         return True
 
@@ -103,7 +111,7 @@ class ObjectArtifacts:
         digest, held_back = new_sha256(), b""
         pieces = iter(found.stream(min_chunk_size=READ_BYTES))
         while True:
-            with self._plain_errors(name):
+            with self._plain_errors(_READ_AGAIN, name):
                 piece = next(pieces, None)
             if piece is None:
                 break
@@ -112,12 +120,15 @@ class ObjectArtifacts:
                 yield held_back
             held_back = bytes(piece)  # the last one is given only once the whole is proven
         if digest.hexdigest() != name:
-            raise StoreCorrupt(f"artifact {name}", f"the bytes in {self.place} do not match the hash", self.place)
+            what = f"the bytes in {self.place} do not match the hash"
+            raise StoreCorrupt(
+                f"artifact {name}", what, "postgresql://…"
+            )  # of all stores, these alone keep artifacts here
         if held_back:
             yield held_back
 
     @contextmanager
-    def _plain_errors(self, sha256: str = "") -> Generator[None]:
+    def _plain_errors(self, advice: str, sha256: str = "") -> Generator[None]:
         try:
             yield
         except FileNotFoundError as error:
@@ -125,9 +136,7 @@ class ObjectArtifacts:
                 raise StoreError(f"{self.place} cannot be used for artifacts: {_said(error)}") from error
             raise NotFound(f"there is no artifact {sha256} in {self.place}. If a log names it, it was lost.") from None
         except BaseError as error:
-            raise StoreUnavailable(
-                f"{self.place} did not keep or give an artifact: {_said(error)}. Nothing names it yet: put it again."
-            ) from error
+            raise StoreUnavailable(f"{self.place} did not answer for an artifact: {_said(error)}. {advice}.") from error
 
 
 def _said(error: Exception) -> str:

@@ -194,7 +194,12 @@ class StoreCorrupt(StoreError):
 
     def __init__(self, place: str, what: str, path: str = "FILE") -> None:
         self.place, self.what = place, what
-        super().__init__(f"{place}: {what}. Run `foveal doctor {path}` to list the damage and salvage the rest.")
+        remedy = (
+            f"Run `foveal store doctor '{path}'` to list the damage; `foveal store migrate` copies the sessions that are whole."
+            if "://" in path
+            else f"Run `foveal doctor {path}` to list the damage and salvage the rest."
+        )
+        super().__init__(f"{place}: {what}. {remedy}")
 
 
 class SchemaTooNew(StoreError):

@@ -1,5 +1,6 @@
 """The index of a scope: made once, in bounded steps, and never of another scope."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -78,6 +79,46 @@ def test_one_look_reads_so_much_at_most_and_the_newest_first(store, monkeypatch)
     for _ in range(6):
         newest = [one.session for one in newest_statements(store, Moment("ann", "me", LATER))]
     assert (newest, len(read)) == ([f"s{number}" for number in range(5, -1, -1)], 6)
+
+
+def test_a_session_that_came_with_an_old_time_is_found(store):
+    """One that was moved here, or put back from a backup, after the index was made: the next session that begins in the scope
+    finds it, and so does whoever asks for words."""
+    said(store, "a", user("the door code is 4711"))
+    assert found(store, "door code") == ["the door code is 4711"]
+    said(store, "old", user("the harbour kitchen is closed"))
+    store.backdate("old", created_ms=1000, updated_ms=1000)
+    moment = Moment("ann", "me", time.time_ns() // 1_000_000)
+    assert [one.session for one in search_earlier(store, moment, "harbour")] == ["old"]
+    said(store, "older", user("the garage is blue"))
+    store.backdate("older", created_ms=1000, updated_ms=1000)
+    assert "older" in [one.session for one in newest_statements(store, moment)]
+    assert found(store, "garage blue") == ["the garage is blue"]
+
+
+def test_a_clock_that_is_ahead_hides_no_other_session(store):
+    """The index is complete up to the time of a look at most, so that sessions which are used later are looked at."""
+    now_ms = time.time_ns() // 1_000_000
+    said(store, "ahead", user("the door code is 4711"))
+    store.backdate("ahead", created_ms=now_ms + 86_400_000, updated_ms=now_ms + 86_400_000)
+    assert found(store, "door code", time_ms=now_ms) == ["the door code is 4711"]
+    said(store, "a", user("the harbour kitchen is closed"))
+    assert found(store, "harbour kitchen", time_ms=now_ms) == ["the harbour kitchen is closed"]
+
+
+def test_a_turn_looks_only_at_sessions_that_were_used_since(store, monkeypatch):
+    """However many there are: all of them are compared when a session begins, and not with each turn."""
+    for number in range(3):
+        said(store, f"s{number}", user(f"the door code of house {number} is {number * 1111}"))
+    now_ms = time.time_ns() // 1_000_000
+    monkeypatch.setattr(scopes, "_OVERLAP_MS", -86_400_000)  # as if a day had passed since
+    compared, plain = list[str](), scopes._is_behind
+    monkeypatch.setattr(scopes, "_is_behind", lambda *args: compared.append(args[2].id) or plain(*args))
+    newest_statements(store, Moment("ann", "me", now_ms))
+    assert set(compared) == {"s0", "s1", "s2"}
+    compared.clear()
+    assert len(found(store, "door code", time_ms=now_ms)) == 3
+    assert compared == []
 
 
 def test_only_words_of_people_and_models_up_to_the_moment_are_found(store):

@@ -3,18 +3,20 @@
 import subprocess
 import sys
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import msgspec
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from foveal.cli import main
-from foveal.recall.search import search
+from foveal.recall.search import Moment, search, search_earlier, search_store
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.chain import link
@@ -23,11 +25,13 @@ from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
+from foveal.stores.postgres import index_cache
 from foveal.stores.postgres import schema as schemas
-from foveal.stores.postgres.connections import Link, parse_address
+from foveal.stores.postgres.connections import Connections, Link, parse_address
 from foveal.stores.postgres.durability import check_durability
 from foveal.stores.postgres.store import PostgresStore
 from foveal.stores.sqlite import SqliteStore
+from foveal.testing.connection_cutter import ConnectionCutter
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
@@ -38,6 +42,7 @@ from foveal.values.errors import (
     NotFound,
     SchemaTooNew,
     SessionHeld,
+    StoreBusy,
     StoreCorrupt,
     StoreError,
     StoreUnavailable,
@@ -69,6 +74,11 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
         ("foveal_lease=7", "foveal_lease is no option"),
         ("foveal_lease_s=soon", "not understood"),
         ("foveal_schema=A-b", "A-b"),
+        ("foveal_lease_s=0", "foveal_lease_s is 0.0; give 1 to 86,400 seconds"),
+        ("foveal_lease_s=-5", "foveal_lease_s is -5.0"),
+        ("foveal_lease_s=nan", "foveal_lease_s is nan"),
+        ("foveal_patience_s=-1", "foveal_patience_s is -1.0; give 0 to 86,400 seconds"),
+        ("foveal_patience_s=inf", "foveal_patience_s is inf"),
     ],
 )
 def test_an_option_that_is_not_understood_is_refused(server: PostgresServer, option: str, said: str) -> None:
@@ -82,13 +92,108 @@ def test_errors_have_no_password_in_them(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="nothing was changed") as caught:
         PostgresStore(f"postgresql://me:s3cret@/d?host={tmp_path}", patience_s=0.1)
     assert "s3cret" not in str(caught.value)
-    assert "s3cret" not in parse_address("postgresql://me:s3cret@h/d").place
+    assert "s3cret" not in str(parse_address("postgresql://me:s3cret@h/d"))
+
+
+def test_a_parameter_that_libpq_refuses_is_told_by_its_place() -> None:
+    """Its words are not repeated: they may be a password."""
+    with pytest.raises(BadInput, match=r"postgresql://me@h/d\?foveal_schema=a: parameter 2") as caught:
+        PostgresStore("postgresql://me@h/d?foveal_schema=a&passwort=s3cret")
+    assert caught.value.__suppress_context__
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_password_may_hold_any_mark_that_libpq_allows(server: PostgresServer) -> None:
+    """An address that psql takes is taken here too."""
+    known = conninfo_to_dict(parse_address(server.url.replace("foveal@", "foveal:a?b#c[d@")).conninfo)
+    assert (known["user"], known["password"], known["dbname"]) == ("foveal", "a?b#c[d", "postgres")
+
+
+def test_options_with_a_blank_reach_the_server(opened: Opened, server: PostgresServer) -> None:
+    """They are those that the address names."""
+    store = opened(url=f"{server.url}&options=-c%20statement_timeout%3D61000&application_name=my%20gateway")
+    assert statement(store, "SHOW statement_timeout") == [("61s",)]
+    assert statement(store, "SHOW application_name") == [("my gateway",)]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_of_another_encoding_gets_no_store(server: PostgresServer, encoding: str) -> None:
+    """It cannot hold every name, and says so before anything is made."""
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {encoding} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'".encode())
+    url = server.url.replace("/postgres?", f"/{encoding.lower()}?")
+    with pytest.raises(StoreError, match=f"encoding {encoding}.*UTF8"):
+        PostgresStore(url)
+
+
+def test_names_are_sent_in_utf8_whatever_the_client_is_told(opened: Opened, server: PostgresServer) -> None:
+    """An encoding in the address or in the environment changes no name."""
+    store = opened(url=f"{server.url}&client_encoding=LATIN1")
+    store.acquire("日本").release()
+    assert [card.id for card in store.page(prefix="日")] == ["日本"]
 
 
 def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) -> None:
     """Another try would fail in the same way, so there is none."""
     with pytest.raises(StoreError, match="does not exist"):
         PostgresStore(server.url.replace("/postgres?", "/nowhere?"), patience_s=3600)
+
+
+def _refuse_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no handle connect again: its password was changed."""
+
+    def refuse(_connections: Connections) -> Link:
+        raise psycopg.OperationalError('FATAL:  password authentication failed for user "foveal"')
+
+    monkeypatch.setattr(Connections, "_connect", refuse)
+
+
+@pytest.fixture
+def cutter(server: PostgresServer) -> Iterator[tuple[ConnectionCutter, str]]:
+    """A relay that cuts connections, and the address of the server behind it."""
+    with TemporaryDirectory() as folder:  # a short path, as a socket needs
+        relay = ConnectionCutter(Path(folder) / ".s.PGSQL.5432", server.folder / ".s.PGSQL.5432")
+        yield relay, f"postgresql://foveal@/postgres?host={folder}"
+        relay.close()
+
+
+def test_a_change_whose_answer_was_lost_is_not_told_as_undone(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion was committed and the server stays away: the error says that the outcome is unknown."""
+    relay, url = cutter
+    opened().acquire("s").release()
+    store = opened(url=url)
+    relay.cut(b"COMMIT", is_after=True)
+    _refuse_logins(monkeypatch)
+    with pytest.raises(StoreUnavailable, match="whether it did is unknown"):
+        store.delete(["s"])
+    monkeypatch.undo()
+    assert opened().cards() == []
+
+
+def test_a_statement_that_the_server_refused_has_changed_nothing(opened: Opened) -> None:
+    """The server answered: a call that waits for one that can be written says that nothing was changed."""
+    store = opened(patience_s=0)
+    store.acquire("s").release()
+    statement(store, "SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailable, match="nothing was changed"):
+        store.delete(["s"])
+
+
+def test_an_append_whose_answer_was_lost_is_unknown_although_logins_are_refused(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that was changed in that moment does not make of it an address that is wrong."""
+    relay, url = cutter
+    store = opened(url=url, patience_s=0)
+    writer = store.acquire("s")
+    relay.cut(b"e-unknown", is_after=True)
+    _refuse_logins(monkeypatch)
+    with pytest.raises(StoreUnavailable, match="append the same entries again, under the same ids"):
+        writer.append([draft("e-unknown")])
+    monkeypatch.undo()
+    assert [row.id for row in opened().rows("s")] == ["e-unknown"]
 
 
 def test_processes_that_open_a_new_store_together_make_it_once(opened: Opened) -> None:
@@ -107,9 +212,24 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
         opened()
 
 
-def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database that was made before there were labels gets a place for them, and Foveal of that time refuses it then."""
-    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
+def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
+    """Neither a session that is there nor a new one; the sessions that it holds already are finished."""
+    store = opened()
+    writer = store.acquire("held")
+    store.acquire("s").release()
+    statement(store, "INSERT INTO @versions VALUES (99, 0)")
+    for session in ("s", "new"):
+        with pytest.raises(SchemaTooNew, match="99"):
+            store.acquire(session, takeover=True)
+    assert writer.append(drafts(1)) == [1]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_old_schema_is_upgraded(opened: Opened, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """A database that was made before there were labels, or before the place of artifacts was kept, gets a place for them, and
+    Foveal of that time refuses it then."""
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", version)
+    monkeypatch.setattr("foveal.stores.postgres.store.remember_artifacts", lambda *_: None)
     old = opened()
     old.acquire("s").append(drafts(2))
     old.close()
@@ -117,8 +237,8 @@ def test_a_store_of_schema_1_is_upgraded(opened: Opened, monkeypatch: pytest.Mon
     store = opened()
     assert store.tag("s", add=["x"]) == ("x",)
     assert [row.id for row in store.rows("s")] == [one.id for one in drafts(2)]
-    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", 1)
-    with pytest.raises(SchemaTooNew, match="version 2"):
+    monkeypatch.setattr(schemas, "POSTGRES_SCHEMA", version)
+    with pytest.raises(SchemaTooNew, match=f"version {POSTGRES_SCHEMA}"):
         opened()
 
 
@@ -228,6 +348,29 @@ def test_the_holder_of_a_dead_process_is_succeeded_at_once(opened: Opened, serve
         process.kill()
         process.wait()
         assert store.acquire("s").append(drafts(1)) == [1]
+
+
+def test_a_session_whose_writer_was_killed_has_no_holder(opened: Opened, server: PostgresServer, schema: str) -> None:
+    """Its card says so at once if the process is seen to be dead, so that the session can expire."""
+    code = (
+        "import os; from foveal.stores.postgres.store import PostgresStore\n"
+        f"store = PostgresStore({server.url!r}, schema={schema!r}); store.acquire('s'); os.kill(os.getpid(), 9)"
+    )
+    store = opened()
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
+    assert [card.holder for card in store.cards()] == [None]
+
+
+def test_a_session_whose_lease_is_over_has_no_holder(opened: Opened) -> None:
+    """A process that cannot be seen from here holds a session as long as its lease."""
+    store = opened()
+    writer = store.acquire("s")
+    assert store.cards("s")[0].holder is not None
+    assert store.stats().held == 1
+    statement(store, "UPDATE @leases SET until = clock_timestamp() - interval '1 s'")
+    assert store.cards("s")[0].holder is None
+    assert store.stats().held == 0
+    writer.release()
 
 
 def test_an_append_that_was_kept_before_a_takeover_is_acknowledged(opened: Opened) -> None:
@@ -350,7 +493,7 @@ def test_changed_rows_are_found(opened: Opened, harm: str, said: str) -> None:
     writer.append([Draft(f"e{i}", None, 1, "me", encode(user(f"text {i}"))) for i in range(4)])
     store.scope("x").keep(KeptNote("k", "blue", "s", "host", 1))
     statement(store, harm)
-    with pytest.raises(StoreCorrupt, match=said):
+    with pytest.raises(StoreCorrupt, match=f"{said}.*Run `foveal store doctor 'postgresql://"):
         store.scope("x").notes() if "notes" in harm else list(store.rows("s"))
     if "sessions" not in harm:
         assert any(said.partition(":")[0] in str(damage) for damage in examine_store(store, "here").damage)
@@ -367,6 +510,37 @@ def test_a_log_that_is_longer_than_its_record_is_refused(opened: Opened) -> None
     )
     with pytest.raises(StoreCorrupt, match="ends at entry 4, its record says 3"):
         store.acquire("s", takeover=True)
+
+
+@pytest.mark.parametrize("known", [2, 1])
+def test_an_append_behind_a_record_that_went_back_alone_is_refused(opened: Opened, known: int) -> None:
+    """A table that was restored alone is behind its entries: the append ends with an error, whether its writer knows the entries
+    or not, and the handle goes on."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append([draft("a")])
+    old = writer.held.register
+    writer.append([draft("b")])
+    statement(
+        store,
+        "UPDATE @sessions SET entries = %s, head = %s, chain = %s, seal = %s",
+        *(old.entries, old.head, old.chain, old.seal()),
+    )
+    if known == 1:
+        writer.held.register = old
+    for again in (draft("c"), draft("b")):
+        with pytest.raises(StoreCorrupt, match="its record says 1 entries"):
+            writer.append([again])
+    assert store.acquire("other").append(drafts(1)) == [1]
+
+
+def test_a_partition_that_stands_apart_ends_the_append(opened: Opened) -> None:
+    """It is there and is none of the table's: it is not looked for for ever."""
+    store = opened()
+    writer = store.acquire("s")
+    statement(store, "ALTER TABLE @entries DETACH PARTITION @entries_0")
+    with pytest.raises(StoreError, match="no partition of relation"):
+        writer.append(drafts(1))
 
 
 class _Answers:
@@ -416,6 +590,88 @@ def test_an_index_of_a_session_that_was_deleted_elsewhere_is_removed(opened: Ope
         assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
     opened().index("s")
     assert len(list(here._indexes.folder.glob("*.db"))) == 1
+
+
+def _say(store: PostgresStore, session: str, text: str, **options: Any) -> None:
+    writer = store.acquire(session, **options)
+    writer.append([draft(f"{session}-1", payload=encode(user(text)))])
+    writer.release()
+
+
+def _machine_with_words(opened: Opened, folder: Path) -> PostgresStore:
+    """Return a handle of a machine whose indexes of session, scope and all sessions hold the word `zebrafish` of `gone`."""
+    store = opened(cache=folder)
+    _say(store, "gone", "the zebrafish is private", scope="x")
+    _say(store, "stays", "nothing here", scope="x")
+    assert [hit.session for hit in search_store(store, "zebrafish")] == ["gone"]
+    assert search_earlier(store, Moment("x", "me", 1 << 50), "zebrafish")
+    assert search(store, "gone", "zebrafish")
+    assert len(_holders(folder)) == 3
+    return store
+
+
+def _holders(folder: Path) -> list[str]:
+    return [file.name for file in folder.rglob("*.db") if b"zebrafish" in file.read_bytes()]
+
+
+def test_a_deletion_leaves_no_words_on_its_machine(opened: Opened, tmp_path: Path) -> None:
+    """Neither the index of the session, nor that of its scope, nor that of all sessions keeps them until the next search."""
+    _machine_with_words(opened, tmp_path / "cache").delete(["gone"])
+    assert _holders(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("use", [lambda store: store.index("stays"), lambda store: store.vacuum()])
+def test_words_of_a_session_that_was_deleted_elsewhere_go_while_a_handle_is_open(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[PostgresStore], object]
+) -> None:
+    """A gateway that lives for months looks for deletions of others at times, and `vacuum` always does."""
+    here = _machine_with_words(opened, tmp_path / "here")
+    opened(cache=tmp_path / "there").delete(["gone"])
+    monkeypatch.setattr(index_cache, "SWEEP_S", 0.0)
+    use(here)
+    assert _holders(tmp_path / "here") == []
+    assert here.index("stays").place
+
+
+def test_no_byte_of_a_deleted_session_is_in_the_files_of_the_database_after_a_vacuum(
+    opened: Opened, server: PostgresServer
+) -> None:
+    """Neither entries, title, note and artifact, nor the secret that holds a data key, between neighbours that stay."""
+    store = opened()
+    words = {name: f"{name}-{token_hex(16)}" for name in ("entry", "title", "note", "artifact")}
+    secret = token_bytes(32)
+    for number in range(6):
+        _say(store, f"before{number}", "a neighbour")
+    writer = store.acquire("gone", scope="x", secret=secret)
+    writer.append([draft("e", payload=words["entry"].encode())])
+    writer.release()
+    store.entitle("gone", words["title"])
+    store.scope("x").keep(KeptNote("k", words["note"], "gone", "me", 1))
+    sha256 = store.artifacts.put([words["artifact"].encode()]).sha256
+    for number in range(6):
+        _say(store, f"after{number}", "a neighbour")
+    store.delete(["gone"])
+    store.artifacts.delete(sha256, unless_put_after_ms=1 << 50)
+    store.vacuum()
+    statement(store, "CHECKPOINT")
+    files = [file for file in (server.data / "base").rglob("*") if file.is_file()]
+    kept = b"".join(file.read_bytes() for file in files)
+    assert [name for name, word in words.items() if word.encode() in kept] == []
+    assert secret not in kept
+    assert [row.payload for row in store.rows("after5")] == [encode(user("a neighbour"))]
+
+
+def test_a_vacuum_waits_for_no_backup(opened: Opened, server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that somebody reads all the time is not written anew, so that no writer waits behind it; the error names it."""
+    monkeypatch.setattr(schemas, "LOCK_MS", 1)
+    store = opened()
+    _say(store, "s", "hello")
+    with psycopg.connect(server.url) as backup:
+        backup.execute(store._connections.sql("SELECT * FROM @labels").encode())
+        with pytest.raises(StoreBusy, match="labels could not be written anew"):
+            store.vacuum()
+    store.vacuum()
+    assert len(list(store.rows("s"))) == 1
 
 
 def test_search_works_over_a_store_in_postgresql(opened: Opened) -> None:
@@ -489,6 +745,8 @@ def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
     store.artifacts.put([data])
     store.vacuum()
     assert statement(store, "SELECT count(DISTINCT body)::bigint FROM @chunks") == [(1,)]
+    with pytest.raises(BadInput, match="cannot begin at byte -5"):
+        store.artifacts.span(card.sha256, -5, 3)
     statement(store, "UPDATE @chunks SET data = 'x' WHERE number = 2")
     with pytest.raises(StoreCorrupt):
         list(store.artifacts.read(card.sha256))
@@ -508,6 +766,47 @@ def test_artifacts_may_lie_outside_the_database(server: PostgresServer, schema: 
             outside.vacuum()
     with pytest.raises(BadInput, match="only a store in PostgreSQL"):
         open_store(tmp_path / "a.db", artifacts=folder)
+
+
+def test_the_place_of_artifacts_is_remembered(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """An address that does not name it reads and deletes there, too; one that names another place is refused, until the database
+    is told that everything was moved."""
+    place, folder = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}", tmp_path / "artifacts"
+    with open_store(f"{place}&foveal_artifacts={folder}") as store, Session(store, "s", model="gpt-5") as session:
+        session.append(assistant("", ToolCall("c1", "make", "{}")))
+        session.append(result("c1", "a line of output\n" * 30_000))
+    (kept,) = [file for file in folder.glob("??/*") if not file.suffix]
+    other = str(tmp_path / "it's another")
+    with pytest.raises(BadInput, match="could neither be read nor deleted") as caught:
+        open_store(place, artifacts=other)
+    assert main(["delete", "s", "--yes", "--store", place]) == 0
+    assert not kept.exists()
+    with psycopg.connect(server.url, autocommit=True) as admin:
+        admin.execute(str(caught.value).partition("once: ")[2].encode())
+    open_store(place, artifacts=other).close()
+
+
+def test_an_upload_that_fails_leaves_no_pieces(opened: Opened) -> None:
+    """Nobody reads half of a result that a tool broke off."""
+    store = opened()
+
+    def broken() -> Iterator[bytes]:
+        yield b"half" * 200_000
+        raise RuntimeError("the tool broke")
+
+    with pytest.raises(RuntimeError):
+        store.artifacts.put(broken())
+    assert statement(store, "SELECT count(*)::bigint FROM @chunks") == [(0,)]
+
+
+def test_a_vacuum_removes_what_dead_writers_left_in_a_folder(opened: Opened, tmp_path: Path) -> None:
+    """Artifacts in a folder are swept as those in the database are."""
+    store = opened(artifacts=tmp_path / "artifacts")
+    store.artifacts.put([b"x"])
+    left = tmp_path / "artifacts" / "tmp-99999-deadbeef"
+    left.write_bytes(b"of a dead writer")
+    store.vacuum()
+    assert not left.exists()
 
 
 def test_an_encrypted_database_is_backed_up_with_its_keys(

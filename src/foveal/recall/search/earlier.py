@@ -65,7 +65,7 @@ def find_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) ->
         return []
 
     def answer(db: Database) -> list[EarlierPassage]:
-        catch_up_scope(db, store, moment.scope, without=moment.session)
+        catch_up_scope(db, store, moment.scope, without=moment.session, time_ms=moment.time_ms)
         own = _number(db, moment.session)
         said = db.execute("SELECT coalesce(max(id), 0) FROM passages").fetchall()[0][0]
 
@@ -92,7 +92,7 @@ def search_earlier(store: Store, moment: Moment, words: str, *, limit: int = 8) 
         return []
 
     def answer(db: Database) -> list[EarlierPassage]:
-        catch_up_scope(db, store, moment.scope, without=moment.session)
+        catch_up_scope(db, store, moment.scope, without=moment.session, time_ms=moment.time_ms, is_whole=True)
         ranked = db.execute(
             "SELECT p.id, p.source, p.seq, -bm25(words, 1.0, ?) AS score FROM words JOIN passages AS p ON p.id = words.rowid"
             " WHERE words MATCH ? AND p.source <> ? AND p.time_ms <= ? ORDER BY score DESC, p.id DESC LIMIT ?",
@@ -120,7 +120,7 @@ def newest_statements(store: Store, moment: Moment) -> list[EarlierStatement]:
     """Return the newest messages of the user in other sessions, the newest first."""
 
     def answer(db: Database) -> list[EarlierStatement]:
-        catch_up_scope(db, store, moment.scope, without=moment.session)
+        catch_up_scope(db, store, moment.scope, without=moment.session, time_ms=moment.time_ms, is_whole=True)
         places = db.execute(
             "SELECT DISTINCT time_ms, source, seq FROM passages WHERE kind = 'user' AND time_ms <= ? AND source <> ?"
             " ORDER BY time_ms DESC, source DESC, seq DESC LIMIT ?",

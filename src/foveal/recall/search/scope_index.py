@@ -7,7 +7,6 @@ turn waits for an index that is made anew.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import msgspec
 
@@ -69,46 +68,75 @@ class _Source(msgspec.Struct):
     """Id of that entry."""
 
 
-CardsSince: TypeAlias = Callable[[int | None], list[SessionCard]]
-"""Returns the cards of the sessions to index: of all, or of those that were used at a time or later."""
+def catch_up_scope(
+    db: Database, store: Store, scope: str, *, without: str, time_ms: int, is_whole: bool = False
+) -> None:
+    """Index what the sessions of the scope have gained up to the time of the look, the newest session first, as much as one look
+    may.
 
-
-def catch_up_scope(db: Database, store: Store, scope: str, *, without: str) -> None:
-    """Index what the sessions of the scope have gained, the newest session first, as much as one look may.
-
-    The session `without` is the one that looks, and gains with each turn: its words are indexed when another one looks.
+    The session `without` is the one that looks, and gains with each turn: its words are indexed when another one looks. A look
+    `is_whole` if it compares all sessions with the index; else it compares those that were used since the last one, which costs
+    the same however many there are, and misses a session that came with an old time until the next whole look.
     """
-    catch_up_sessions(db, store, lambda since_ms: store.scope(scope).sessions(since_ms=since_ms), without=without)
+
+    def cards() -> list[SessionCard]:
+        mark = 0 if is_whole else _complete_ms(db)
+        return store.scope(scope).sessions(since_ms=mark - _OVERLAP_MS if mark else None)
+
+    catch_up_sessions(db, store, cards, without=without, time_ms=time_ms)
 
 
-def catch_up_sessions(db: Database, store: Store, cards_since: CardsSince, *, without: str = "") -> bool:
+def catch_up_sessions(
+    db: Database, store: Store, cards: Callable[[], list[SessionCard]], *, without: str = "", time_ms: int = 0
+) -> bool:
     """Index what some sessions have gained, as much as one look may, and return whether that was everything."""
-    if not _behind(db, cards_since, without)[0]:
+    behind, complete_ms = _behind(db, store, cards(), without, time_ms)
+    if not behind and (_complete_ms(db) or not complete_ms):
         return True
     with transaction(db):
-        behind, complete_ms = _behind(db, cards_since, without)
+        behind, complete_ms = _behind(db, store, cards(), without, time_ms)
         room = _LOOK_CHARACTERS
         for card in behind:
             room = _take(db, store, card, room)
             if room <= 0:
+                db.execute("UPDATE progress SET updated_ms = 0")  # the next look is whole, whatever this one was
                 return False
         db.execute("UPDATE progress SET updated_ms = ?", (complete_ms,))
     return True
 
 
-def _behind(db: Database, cards_since: CardsSince, without: str) -> tuple[list[SessionCard], int]:
+def _behind(
+    db: Database, store: Store, cards: list[SessionCard], without: str, time_ms: int
+) -> tuple[list[SessionCard], int]:
     """Return the sessions with entries that the index lacks, the newest first, and the time up to which it is complete once it
-    has them."""
-    ((mark,),) = db.execute("SELECT updated_ms FROM progress").fetchall()
-    cards = cards_since(mark - _OVERLAP_MS if mark else None)
-    seqs = {card.id: source.seq if (source := _source(db, card.id)) else 0 for card in cards}
-    if wrong := next((card for card in cards if seqs[card.id] > card.entries), None):
-        raise Stale(f"it is at entry {seqs[wrong.id]} of a log of {wrong.entries}")
-    newest_ms = max((card.updated_ms for card in cards), default=mark)
-    behind = [card for card in cards if seqs[card.id] < card.entries]
+    has them: never later than the look, or the session of a clock that is ahead would hide those that are used after it."""
+    behind = [card for card in cards if _is_behind(db, store, card)]
+    complete_ms = min(max((card.updated_ms for card in cards), default=0), time_ms)
     # The overlap covers it; if it did not, every later look would begin at its time.
-    waiting = [card for card in behind if card.id == without and card.updated_ms > newest_ms - _OVERLAP_MS]
-    return [card for card in behind if card not in waiting], newest_ms
+    waiting = [card for card in behind if card.id == without and card.updated_ms > complete_ms - _OVERLAP_MS]
+    return [card for card in behind if card not in waiting], complete_ms
+
+
+def _complete_ms(db: Database) -> int:
+    """Return the time up to which the index was complete when it was last looked at; 0 if it is not."""
+    ((mark,),) = db.execute("SELECT updated_ms FROM progress").fetchall()
+    return mark
+
+
+def _is_behind(db: Database, store: Store, card: SessionCard) -> bool:
+    """Return whether a session has entries that the index lacks; `Stale` if the index is of another log of that name."""
+    source = _source(db, card.id) or _Source(0, 0, None)
+    if _is_of(source, card):
+        return source.seq < card.entries
+    # Another process may have indexed entries that were written after the card was read.
+    for now in store.cards(card.id):
+        if not _is_of(source, now):
+            raise Stale(f"it is at entry {source.seq} ({source.last}) of a log of {now.entries} ({now.head})")
+    return False
+
+
+def _is_of(source: _Source, card: SessionCard) -> bool:
+    return source.seq < card.entries or (source.seq, source.last) == (card.entries, card.head)
 
 
 def _source(db: Database, session: str) -> _Source | None:
@@ -124,6 +152,8 @@ def _take(db: Database, store: Store, card: SessionCard, room: int) -> int:
     if source is None:
         raise Stale("a session that was added is not there")
     try:
+        if source.seq and store.rows_at(card.id, [source.seq])[source.seq].id != source.last:
+            raise Stale(f"session {card.id!r} has another entry at {source.seq}")
         for row in store.rows(card.id, after=source.seq, upto=card.entries):
             if row.parent != source.last and row.seq > 1:
                 _leave_branch(db, store, card.id, source, row)

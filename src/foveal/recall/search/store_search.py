@@ -10,7 +10,7 @@ from foveal.recall.search.related import read_passage
 from foveal.recall.search.scope_index import TABLES, catch_up_sessions
 from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
 from foveal.stores.database import Database
-from foveal.stores.port import SessionCard, Store
+from foveal.stores.port import Store
 from foveal.values.errors import NotFound
 
 _BEST = (
@@ -40,11 +40,8 @@ def search_store(
     if not question:
         return []
 
-    def cards(since_ms: int | None) -> list[SessionCard]:
-        return [card for card in store.cards() if since_ms is None or card.updated_ms >= since_ms]
-
     def answer(db: Database) -> list[SessionHit]:
-        while not catch_up_sessions(db, store, cards):
+        while not catch_up_sessions(db, store, store.cards):
             pass
         best = dict[str, SessionHit]()
         for number, session, seq, _ in db.execute(_BEST, (PIECE_WEIGHT, question)).fetchall():

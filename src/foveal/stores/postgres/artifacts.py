@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256 as new_sha256
 
+import psycopg
+
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact
+from foveal.stores.checks import check_artifact, check_span
 from foveal.stores.port import ArtifactCard
 from foveal.stores.postgres.connections import Connections
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError
@@ -46,13 +48,21 @@ class PostgresArtifacts:
 
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         body = self._connections.run(lambda link: link.ask("SELECT nextval('@bodies')"))[0][0]
-        tally, number = CardBuilder(), -1
-        for number, piece in enumerate(_pieces(check_chunks(chunks), tally)):
-            added = (body, number, _now_ms(), piece)
-            self._connections.run(lambda link, added=added: link.ask(_ADD, added))
-        card = tally.card()
-        sha256 = card.sha256 if name is None else name()
-        check_artifact(sha256)
+        tally = CardBuilder()
+        try:
+            for number, piece in enumerate(_pieces(check_chunks(chunks), tally)):
+                added = (body, number, _now_ms(), piece)
+                self._connections.run(lambda link, added=added: link.ask(_ADD, added))
+            card = tally.card()
+            sha256 = card.sha256 if name is None else name()
+            check_artifact(sha256)
+        except BaseException:
+            with (
+                suppress(psycopg.Error, StoreError),
+                self._connections.link() as link,
+            ):  # else `sweep` removes the pieces
+                link.ask("DELETE FROM @chunks WHERE body = %s", (body,))
+            raise
         row = {"sha": bytes.fromhex(sha256), "body": body, "size": card.size_bytes, "now": _now_ms()}
         self._connections.run(lambda link: link.ask(_NAME, row))
         return card
@@ -61,6 +71,7 @@ class PostgresArtifacts:
         return self._stream(sha256, self._size(sha256))
 
     def span(self, sha256: str, start: int, size: int) -> bytes:
+        check_span(start)
         if start >= self._size(sha256) or size <= 0:
             return b""
         first, last = start // CHUNK_BYTES, (start + size - 1) // CHUNK_BYTES

@@ -30,7 +30,7 @@ from foveal.stores.port import Draft, Row
 from foveal.stores.postgres.connections import LOST, Bindings, Connections, Link, Patience
 from foveal.stores.postgres.records import Register, packed, register, verified_row
 from foveal.stores.postgres.schema import make_partition
-from foveal.values.errors import BadEntry, LeaseLost, StoreError, TailLost
+from foveal.values.errors import BadEntry, LeaseLost, StoreCorrupt, StoreError, TailLost
 
 GROUP_APPENDS = 256
 """Appends in one statement: more would only make the first of them wait."""
@@ -221,27 +221,34 @@ class PostgresCommits:
             ticket.seqs = plan.seqs
 
     def _commit_alone(self, ticket: AppendTicket, patience: Patience) -> list[int]:
-        """Try one append until it is known to be kept or refused."""
-        has_partition = True
+        """Try one append until it is known to be kept or refused. `StoreCorrupt` if two looks in a row find the same record and
+        the append does not pass: nobody has changed the session in between, so that no further look would see anything else."""
+        has_partition, is_made, seen = True, False, None
         while True:
             try:
                 with self._connections.link() as link:
                     if not has_partition:
                         make_partition(link, ticket.held.register.key)
-                        has_partition = True
-                    seqs = self._attempt(link, ticket)
-                if seqs is not None:
-                    return seqs
+                        has_partition = is_made = True
+                    found = self._attempt(link, ticket)
             except errors.CheckViolation:
+                if is_made:
+                    raise
                 has_partition = False
-            except errors.UniqueViolation:
-                pass  # written by an earlier try of this append, which the next look sees
             except LOST as error:
                 if not patience.wait():
                     raise self._connections.unavailable(error, wrote=True) from error
+            else:
+                if not isinstance(found, Register):
+                    return found
+                if found == seen:
+                    what = f"its record says {found.entries} entries, and entries are there that it does not know"
+                    raise StoreCorrupt(f"session {found.id}", what, self._connections.place)
+                seen = found
 
-    def _attempt(self, link: Link, ticket: AppendTicket) -> list[int] | None:
-        """Look at the session and append; None if it changed in between."""
+    def _attempt(self, link: Link, ticket: AppendTicket) -> list[int] | Register:
+        """Look at the session and append; return the record that was found if it changed before the append, perhaps by an earlier
+        try of it."""
         held, ids = ticket.held, [draft.id for draft in ticket.drafts]
         expected = held.register
         place = self._connections.place
@@ -257,12 +264,16 @@ class PostgresCommits:
                 return [known[entry].seq for entry in ids]  # kept before the session was lost
             raise self._lease_lost(link, now, expected)
         if any(row.seq > now.entries for row in known.values()):
-            return None  # appended between the two questions, by an earlier try of this append
+            return now  # appended between the two questions
         held.register = now
         plan = plan_append(now.end, ticket.drafts, known)
         snapshot = ticket.snapshot if plan.keeps_snapshot else None
-        if (plan.rows or ticket.drafts or snapshot is not None) and not link.ask(_APPEND, _bindings([(ticket, plan)])):
-            return None
+        if plan.rows or ticket.drafts or snapshot is not None:
+            try:
+                if not link.ask(_APPEND, _bindings([(ticket, plan)])):
+                    return now
+            except errors.UniqueViolation:
+                return now
         held.register = now.after(plan.end)
         return plan.seqs
 

@@ -7,14 +7,13 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-import msgspec
 import psycopg
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
+from foveal.stores.place import DatabaseAddress
 from foveal.values.errors import BadInput, StoreError, StoreFull, StoreUnavailable
 
 T = TypeVar("T")
@@ -40,30 +39,32 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _HOPELESS = re.compile(r"authentication failed|does not exist|no password supplied|no pg_hba.conf entry")
 
 
-class Address(msgspec.Struct, frozen=True):
-    """The place of a store in PostgreSQL, as it is written in one line."""
-
-    conninfo: str
-    place: str
-    """The place for people: without the password."""
-    options: dict[str, str]
-    """Options of Foveal's own, by their names without `foveal_`."""
-
-
-def parse_address(url: str) -> Address:
-    """Return the parts of a `postgresql://` address. Parameters that begin with `foveal_` are for Foveal."""
-    parts = urlsplit(url)
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    own = {key.removeprefix("foveal_"): value for key, value in query if key.startswith("foveal_")}
-    rest = urlencode([(key, value) for key, value in query if not key.startswith("foveal_")])
-    conninfo = urlunsplit((parts.scheme, parts.netloc, parts.path, rest, ""))
+def parse_address(url: str) -> DatabaseAddress:
+    """Return a `postgresql://` address that libpq understands. Its own words are not repeated: they quote passwords."""
+    address = DatabaseAddress(url)
     try:
-        known = conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError as error:
-        raise BadInput(f"this is not an address of PostgreSQL: {str(error).strip()}") from None
-    user, host, port = (known.get(key) for key in ("user", "host", "port"))
-    where = f"{f'{user}@' if user else ''}{host or 'localhost'}{f':{port}' if port else ''}"
-    return Address(conninfo, f"postgresql://{where}/{known.get('dbname') or user or ''}", own)
+        conninfo_to_dict(address.conninfo)
+    except psycopg.ProgrammingError:
+        wrong = [
+            str(n)
+            for n, one in enumerate(address.parameters, 1)
+            if not _is_known(DatabaseAddress(f"postgresql://?{one}"))
+        ]
+        which = (
+            f"parameter {' and '.join(wrong)} behind the ? is none of its own, or has an = in it"
+            if wrong
+            else "in no part"
+        )
+        raise BadInput(f"libpq does not understand the address {address}: {which}") from None
+    return address
+
+
+def _is_known(address: DatabaseAddress) -> bool:
+    try:
+        conninfo_to_dict(address.conninfo)
+    except psycopg.ProgrammingError:
+        return False
+    return True
 
 
 class Link:
@@ -71,6 +72,8 @@ class Link:
 
     def __init__(self, connection: psycopg.Connection[Any], owner: "Connections") -> None:
         self._connection, self._owner = connection, owner
+        self.was_cut = False
+        """Whether the connection ended before this handle closed it: a statement may have been done although it failed here."""
 
     @property
     def place(self) -> str:
@@ -99,6 +102,7 @@ class Link:
             yield
 
     def close(self) -> None:
+        self.was_cut |= self._connection.closed
         self._connection.close()
 
     @property
@@ -118,10 +122,10 @@ def _rows(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
 class Connections:
     """The connections of one store handle. Any thread may use them."""
 
-    def __init__(self, address: Address, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
+    def __init__(self, address: DatabaseAddress, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
         if not _SCHEMA.fullmatch(schema):
             raise BadInput(f"foveal_schema is {schema!r:.80}; give a name of small letters, digits and _")
-        self.place = address.place
+        self.place = str(address)
         self.round_trips = 0
         """Times that a caller has waited for the server, for benchmarks."""
         self._conninfo, self._schema, self._patience_s = address.conninfo, schema, patience_s
@@ -141,14 +145,16 @@ class Connections:
 
     def run(self, job: Callable[[Link], T]) -> T:
         """Return the result of a job that may be done twice: it is tried again while the server cannot be reached."""
-        patience = Patience(self._patience_s)
+        patience, was_cut = Patience(self._patience_s), False
         while True:
+            link: Link | None = None
             try:
                 with self.link() as link:
                     return job(link)
             except LOST as error:
+                was_cut |= link is not None and link.was_cut
                 if is_hopeless(error) or not patience.wait():
-                    raise self.unavailable(error) from error
+                    raise self.unavailable(error, may_be_done=was_cut) from error
 
     @contextmanager
     def link(self) -> Generator[Link]:
@@ -174,16 +180,22 @@ class Connections:
             else:
                 link.close()
 
-    def unavailable(self, error: BaseException, *, wrote: bool = False) -> StoreError:
-        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through."""
+    def unavailable(self, error: BaseException, *, wrote: bool = False, may_be_done: bool = False) -> StoreError:
+        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through, `may_be_done`
+        that another call may have: its connection was cut before the answer. Both outweigh the reason for which the server
+        cannot be reached now."""
         what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if is_hopeless(error):
+        if wrote:
+            outcome = "whether the last append was kept is unknown: append the same entries again, under the same ids"
+        elif may_be_done:
+            outcome = (
+                "the connection was cut during the call: if it was to change anything, whether it did is unknown. "
+                "Look, and try again"
+            )
+        elif is_hopeless(error):
             return StoreError(f"{self.place} cannot be opened: {what}. Check the address, the role and its rights.")
-        outcome = (
-            "whether the last append was kept is unknown: append the same entries again, under the same ids"
-            if wrote
-            else "nothing was changed by this call; try again"
-        )
+        else:
+            outcome = "nothing was changed by this call; try again"
         return StoreUnavailable(f"{self.place} could not be reached for {self._patience_s:.0f} s ({what}); {outcome}.")
 
     def patience(self) -> "Patience":
@@ -201,8 +213,9 @@ class Connections:
     def _connect(self) -> Link:
         given = conninfo_to_dict(self._conninfo)
         settings: dict[str, Any] = {key: value for key, value in KEEPALIVE.items() if key not in given}
+        name = given.get("application_name", "foveal")
         connection = psycopg.connect(
-            self._conninfo, autocommit=True, application_name=given.get("application_name", "foveal"), **settings
+            self._conninfo, autocommit=True, application_name=name, client_encoding="UTF8", **settings
         )
         # Numbers of one size: else each mixture of sizes is another statement to plan.
         connection.adapters.register_dumper(int, Int8Dumper)

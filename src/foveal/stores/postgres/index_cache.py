@@ -1,18 +1,26 @@
 """Search indexes of a store in PostgreSQL: FTS5 files in a folder of this machine, made from the log and thrown away at will.
 
 A file is named by the key of its session, which is never given out again, or by its scope and how many of its sessions were
-deleted: so no machine searches an index of something that was deleted elsewhere, and files of deleted sessions are removed when
-the folder is next used.
+deleted: so no machine searches an index of something that was deleted elsewhere. Files that hold words of deleted sessions are
+removed by the deletion on its own machine, and on the others when the folder is used, some minutes later at most.
 """
 
+import math
 import os
-from collections.abc import Callable, Iterable
+import re
+import time
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
 
 from foveal.stores.sqlite.index import FileIndex
 
 SUFFIXES = ("", "-journal", "-wal", "-shm")
+SWEEP_S = 300.0
+"""Time between two looks for sessions that were deleted elsewhere: one round trip in it is nothing beside its searches."""
+_SCOPE = re.compile(r"scope-([0-9a-f]{32})-([0-9]+)")
 
 
 def default_cache() -> Path:
@@ -20,46 +28,61 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "foveal"
 
 
+class CacheState(msgspec.Struct, frozen=True):
+    """The parts of a store whose indexes are worth keeping."""
+
+    keys: frozenset[int]
+    """Those of the keys asked for that are of a session."""
+    deletions: dict[str, int]
+    """How many sessions were deleted, by the hash of their scope; 0 for one that is not here."""
+
+
 class IndexCache:
     """The index files of one store on this machine."""
 
-    def __init__(self, folder: Path, deleted: Callable[[Iterable[int]], set[int]]) -> None:
+    def __init__(self, folder: Path, look: Callable[[Sequence[int], Sequence[str]], CacheState]) -> None:
         self.folder = folder
-        self._deleted = deleted
-        """Returns those of some keys that are of no session any more."""
-        self._is_swept = False
+        self._look = look
+        """Returns the state of the store for some keys of sessions and hashes of scopes."""
+        self._swept_s = -math.inf
 
     def of_session(self, session: str, key: int | None) -> FileIndex:
         """Return the place of a session's index."""
-        self._sweep()
-        return FileIndex(self.folder / (f"unknown-{_hash(session)}.db" if key is None else f"{key}.db"))
+        self._sweep_at_times()
+        return FileIndex(self.folder / (f"unknown-{scope_hash(session)}.db" if key is None else f"{key}.db"))
 
     def of_scope(self, scope: str, deletions: int) -> FileIndex:
         """Return the place of a scope's index."""
-        stem = f"scope-{_hash(scope)}-"
-        for old in self.folder.glob(f"{stem}*.db"):
-            if old.name != f"{stem}{deletions}.db":
-                _remove(old)
-        return FileIndex(self.folder / f"{stem}{deletions}.db")
+        self._sweep_at_times()
+        return FileIndex(self.folder / f"scope-{scope_hash(scope)}-{deletions}.db")
 
-    def drop(self, keys: Iterable[int]) -> None:
-        """Remove the indexes of sessions that are deleted."""
-        for key in keys:
-            _remove(self.folder / f"{key}.db")
+    def sweep(self) -> None:
+        """Remove the indexes with words of sessions that were deleted, here or elsewhere."""
+        self._swept_s = time.monotonic()
+        files = list(self.folder.glob("*.db"))
+        found = [(file, _SCOPE.fullmatch(file.stem)) for file in files]
+        keys = [int(file.stem) for file in files if file.stem.isdigit()]
+        state = self._look(keys, [scope[1] for _, scope in found if scope]) if files else CacheState(frozenset(), {})
+        for file, scope in found:
+            is_kept = (
+                state.deletions.get(scope[1], 0) == int(scope[2])
+                if scope
+                else file.stem.isdigit() and int(file.stem) in state.keys
+            )
+            if not is_kept:
+                _remove(file)
 
     def size_bytes(self) -> int:
         """Return the bytes of all files."""
         return sum(file.stat().st_size for file in self.folder.glob("*") if file.is_file())
 
-    def _sweep(self) -> None:
-        """Remove the indexes of sessions that were deleted elsewhere, once for each handle."""
-        if not self._is_swept:
-            self._is_swept = True
-            keys = [int(file.stem) for file in self.folder.glob("*.db") if file.stem.isdigit()]
-            self.drop(self._deleted(keys) if keys else ())
+    def _sweep_at_times(self) -> None:
+        if time.monotonic() - self._swept_s >= SWEEP_S:
+            self.sweep()
 
 
-def _hash(name: str) -> str:
+def scope_hash(name: str) -> str:
+    """Return the hash by which the file of a scope, or of all sessions, is named."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

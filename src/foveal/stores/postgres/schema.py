@@ -8,12 +8,19 @@ keys, which grow with time: one whose sessions are all deleted can be dropped.
 Seals cover what no chain does. Epoch, token and times are not sealed: the database compares them itself, or they are for people.
 """
 
+from psycopg import errors
+
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
-from foveal.values.errors import SchemaTooNew
+from foveal.values.errors import BadInput, SchemaTooNew, StoreError
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
+
+REWRITE_BYTES = 1 << 30
+"""Size up to which a table is written anew by `vacuum`: about ten seconds, for which its writers wait."""
+LOCK_MS = 5_000
+"""Longest wait for a table that is to be written anew: writers queue behind it, and must be served well within their lease."""
 
 MIGRATIONS = {
     1: (
@@ -114,6 +121,7 @@ MIGRATIONS = {
         )""",
         "CREATE INDEX tagged_sessions ON @labels USING gin (tags)",
     ),
+    3: ("ALTER TABLE @store ADD COLUMN artifacts text",),
 }
 """The statements that lead from the version before to each version."""
 
@@ -127,12 +135,15 @@ def migrate(connections: Connections, store_id: str, now_ms: int) -> str:
 
 
 def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
-    if _version(link, place) < POSTGRES_SCHEMA:
+    version = check_version(link, place)
+    if version == 0:
+        _check_encoding(link, place)
+    if version < POSTGRES_SCHEMA:
         with link.transaction():
             link.ask(_LOCK)
             link.ask("CREATE SCHEMA IF NOT EXISTS @")
             link.ask("CREATE TABLE IF NOT EXISTS @versions (version bigint PRIMARY KEY, made_ms bigint NOT NULL)")
-            for version in range(_version(link, place) + 1, POSTGRES_SCHEMA + 1):
+            for version in range(check_version(link, place) + 1, POSTGRES_SCHEMA + 1):
                 for statement in MIGRATIONS[version]:
                     link.ask(statement)
                 link.ask("INSERT INTO @versions VALUES (%s, %s)", (version, now_ms))
@@ -141,7 +152,18 @@ def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
     return link.ask("SELECT id FROM @store")[0][0]
 
 
-def _version(link: Link, place: str) -> int:
+def _check_encoding(link: Link, place: str) -> None:
+    """Refuse a database for a new store that cannot hold every text. A store that is there keeps working, in its letters."""
+    encoding = link.ask("SHOW server_encoding")[0][0]
+    if encoding != "UTF8":
+        raise StoreError(
+            f"{place} has the encoding {encoding}, in which not every name and title can be kept; nothing was made. Give a "
+            "database that was made with ENCODING 'UTF8'."
+        )
+
+
+def check_version(link: Link, place: str) -> int:
+    """Return the version of the tables, 0 if there are none; `SchemaTooNew` if a newer Foveal has upgraded them."""
     if link.ask("SELECT to_regclass(%s)", (link.name("@versions"),)) == [(None,)]:
         return 0
     version = link.ask("SELECT coalesce(max(version), 0)::bigint FROM @versions")[0][0]
@@ -150,6 +172,23 @@ def _version(link: Link, place: str) -> int:
             f"{place} has schema version {version}; this Foveal knows versions up to {POSTGRES_SCHEMA}. Upgrade Foveal."
         )
     return version
+
+
+def remember_artifacts(link: Link, place: str | None) -> str | None:
+    """Return the place of artifacts that lie outside the database; None if they are in it. The first place that is named is
+    remembered; `BadInput` for another one."""
+    if place is not None:
+        link.ask("UPDATE @store SET artifacts = %s WHERE artifacts IS NULL", (place,))
+    kept = link.ask("SELECT artifacts FROM @store")[0][0]
+    if place is not None and kept != place:
+        quoted = place.replace("'", "''")
+        change = f"UPDATE {link.name('@store')} SET artifacts = '{quoted}'"  # noqa: S608 - shown to people
+        raise BadInput(
+            f"the artifacts of {link.place} are in {kept}, and {place} is named here: from there, those that exist could neither "
+            f"be read nor deleted. Name no place: {kept} is remembered. If all artifacts were copied to the new place, tell the "
+            f"database once: {change}"
+        )
+    return kept
 
 
 def partition_of(key: int) -> int:
@@ -185,3 +224,34 @@ def drop_empty_partitions(link: Link) -> int:
                 link.ask(f"DROP TABLE IF EXISTS @entries_{number}")
                 dropped += 1
     return dropped
+
+
+def rewrite_tables(link: Link) -> list[str]:
+    """Write the tables of the store anew, the records of sessions whatever their size and others up to `REWRITE_BYTES`; free the
+    space of deleted rows in the rest. Return those that others did not leave for long enough."""
+    tables = link.ask(
+        "SELECT relname::text, pg_table_size(oid)::bigint FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = %s::regnamespace ORDER BY 1",
+        (link.name("@"),),
+    )
+    busy: list[str] = []
+    for table, size in tables:
+        if table != "sessions" and size > REWRITE_BYTES:
+            link.ask(f"VACUUM (ANALYZE) @{table}")
+        elif _can_be_locked(link, table):
+            link.ask(f"VACUUM (FULL, ANALYZE) @{table}")
+        else:
+            link.ask(f"VACUUM (ANALYZE) @{table}")
+            busy.append(table)
+    return busy
+
+
+def _can_be_locked(link: Link, table: str) -> bool:
+    """Return whether all that use a table leave it within `LOCK_MS`: behind a wait for ever, all writers would wait."""
+    try:
+        with link.transaction():
+            link.ask(f"SET LOCAL lock_timeout = {LOCK_MS}")
+            link.ask(f"LOCK TABLE @{table} IN ACCESS EXCLUSIVE MODE")
+    except errors.LockNotAvailable:
+        return False
+    return True

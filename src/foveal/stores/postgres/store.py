@@ -10,6 +10,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -17,7 +18,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import psycopg
 
-from foveal.stores.artifacts_place import open_artifacts
+from foveal.stores.artifacts_place import artifacts_address, open_artifacts
 from foveal.stores.chain import seal, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
@@ -28,6 +29,7 @@ from foveal.stores.checks import (
     check_secret,
     check_session,
 )
+from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, held_text, unpack
 from foveal.stores.opened import first_needed
@@ -51,7 +53,7 @@ from foveal.stores.postgres.artifacts import PostgresArtifacts
 from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text, release
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
 from foveal.stores.postgres.durability import Replication, check_durability
-from foveal.stores.postgres.index_cache import IndexCache, default_cache
+from foveal.stores.postgres.index_cache import CacheState, IndexCache, default_cache, scope_hash
 from foveal.stores.postgres.leases import PostgresLease
 from foveal.stores.postgres.records import (
     COLUMNS,
@@ -62,13 +64,35 @@ from foveal.stores.postgres.records import (
     verified_run,
     verified_snapshot,
 )
-from foveal.stores.postgres.schema import drop_empty_partitions, make_partition, migrate, partition_of
-from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError, TailLost
+from foveal.stores.postgres.schema import (
+    LOCK_MS,
+    check_version,
+    drop_empty_partitions,
+    make_partition,
+    migrate,
+    partition_of,
+    remember_artifacts,
+    rewrite_tables,
+)
+from foveal.values.errors import (
+    BadInput,
+    LeaseLost,
+    NotFound,
+    SessionHeld,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    TailLost,
+)
 
 T = TypeVar("T")
 
 COMMITTERS = 4
 """Threads that commit: while one waits for the disk, others gather and send. Chosen by `benchmarks/stores.py`."""
+
+_LEASES_S = (1, 86_400)
+"""The shortest lease, which a busy process can renew in time, and the longest: a day after a crash without a writer."""
+_PATIENCES_S = (0, 86_400)
 
 _BATCH = {"rows": 257, "bytes": 4 << 20}
 """Rows of a batch, with the one before it, and their payload, so that a log of large rows is not read into memory at once."""
@@ -83,18 +107,20 @@ WITH seen AS MATERIALIZED (
         (id, created_ms, updated_ms, hour, entries, chain, epoch, token, since_ms, mark, secret, scope, seal)
     SELECT %(id)s, %(now)s, %(now)s, %(now)s / 3600000, 0, %(seed)s, 1, %(token)s, %(now)s, %(mark)s, %(secret)s, %(scope)s,
         %(seal)s
-    WHERE NOT EXISTS (SELECT FROM seen) ON CONFLICT (id) DO NOTHING RETURNING $record
+    WHERE NOT EXISTS (SELECT FROM seen) AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s)
+    ON CONFLICT (id) DO NOTHING RETURNING $record
 ), taken AS (
     UPDATE @sessions s SET epoch = s.epoch + 1, token = %(token)s, since_ms = %(now)s, mark = %(mark)s FROM seen
     WHERE s.key = seen.key AND s.epoch = seen.epoch AND (%(takeover)s OR seen.is_free)
         AND (%(scope)s::text IS NULL OR s.scope IS NULL OR s.scope = %(scope)s)
+        AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)s)
     RETURNING $session
 )
 SELECT * FROM made UNION ALL SELECT * FROM taken
 """
 """The liveness of the holder is of the moment of `seen`, and so the epoch must be too: the statement may have waited for another
 one that acquired the session, whose lease it does not see. The mark is of one call: if the answer to its first try was lost, the
-session is held by nobody but that try."""
+session is held by nobody but that try. A handle that was open while a newer Foveal upgraded the tables acquires nothing."""
 
 _SNAPSHOT = (
     "SELECT n.seq, n.seal, n.payload, (SELECT e.hash FROM @entries e WHERE e.session = n.session AND e.seq = n.seq)"
@@ -120,8 +146,8 @@ _FIRST_RUN = _RUN.replace("%(key)s", "$key")
 _NO_END = 1 << 62
 _RECORD = "SELECT $record FROM @sessions WHERE id = %(id)s"
 _CARDS = (
-    "SELECT $session, l.holder, b.title, b.tags, b.seal FROM @sessions s LEFT JOIN @leases l USING (token)"
-    " LEFT JOIN @labels b ON b.session = s.key"
+    "SELECT $session, l.holder, b.title, b.tags, b.seal FROM @sessions s"
+    " LEFT JOIN @leases l ON l.token = s.token AND l.until > clock_timestamp() LEFT JOIN @labels b ON b.session = s.key"
 )
 _RELABEL = (
     "INSERT INTO @labels (session, title, tags, seal) VALUES (%s, %s, %s, %s) ON CONFLICT (session)"
@@ -163,6 +189,13 @@ _COUNT_DELETION = (
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
+_ALL = "all\0"
+"""The name of the index of all sessions: one that no scope can have."""
+_DELETED = "SELECT count(*)::bigint FROM @tombstones"
+_DELETIONS = (
+    "SELECT hash, deletions FROM (SELECT left(encode(sha256(convert_to(id, 'UTF8')), 'hex'), 32) AS hash, deletions FROM @scopes)"
+    " AS known WHERE hash = ANY(%s)"
+)
 _SIZES = (
     "SELECT coalesce(sum(pg_total_relation_size(relid)), pg_total_relation_size(%(table)s::regclass))::bigint"
     " FROM pg_partition_tree(%(table)s::regclass)"
@@ -172,7 +205,8 @@ _SIZES = (
 class PostgresStore:
     """Logs in a PostgreSQL database, in a schema of their own. Safe to use from many threads.
 
-    Artifacts are kept in the database too, unless `artifacts` keeps them elsewhere.
+    Artifacts are kept in the database too, unless `artifacts` names a place elsewhere, which the store remembers, or is an object
+    that keeps them.
     """
 
     def __init__(
@@ -185,15 +219,15 @@ class PostgresStore:
         committers: int = COMMITTERS,
         replication: Replication = "warn",
         cache: Path | None = None,
-        artifacts: Artifacts | None = None,
+        artifacts: Artifacts | str | Path | None = None,
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
             address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
-        if artifacts is None and options.artifacts is not None:
-            artifacts = open_artifacts(options.artifacts)
-        self.place = address.place
+        named = options.artifacts if artifacts is None else artifacts
+        kept_by = open_artifacts(named) if isinstance(named, str | Path) else named
+        self.place = str(address)
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
         self._is_closed = False
@@ -203,13 +237,17 @@ class PostgresStore:
             store_id = migrate(self._connections, secrets.token_hex(8), _now_ms())
             replication = options.replication
             self._connections.run(lambda link: check_durability(link, self.place, replication))
+            if kept_by is None or isinstance(named, str | Path):
+                address = artifacts_address(named) if isinstance(named, str | Path) else None
+                elsewhere = self._connections.run(lambda link: remember_artifacts(link, address))
+                kept_by = kept_by or (open_artifacts(elsewhere) if elsewhere else PostgresArtifacts(self._connections))
         except BaseException as error:
             self._connections.close()
             if isinstance(error, psycopg.Error):
                 raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
-        self.artifacts: Artifacts = artifacts or PostgresArtifacts(self._connections)
-        self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._deleted_keys)
+        self.artifacts: Artifacts = kept_by
+        self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
         weakref.finalize(self, _end, self._lease, self._commits, self._connections)
@@ -250,6 +288,7 @@ class PostgresStore:
             "newest": NEWEST_ROWS,
             "early": BEFORE_SNAPSHOT,
             "most": OPENING_ROWS,
+            "schema": POSTGRES_SCHEMA,
         }
         while True:
             opened = self._run(lambda link: self._open(link, wish))
@@ -317,8 +356,8 @@ class PostgresStore:
         return self._indexes.of_session(session, found and found.key)
 
     def index_of_all(self) -> SearchIndex:
-        deletions = self._run(lambda link: link.ask("SELECT count(*)::bigint FROM @tombstones"))[0][0]
-        return self._indexes.of_scope("all\0", deletions)
+        deletions = self._run(lambda link: link.ask(_DELETED))[0][0]
+        return self._indexes.of_scope(_ALL, deletions)
 
     def scope(self, name: str) -> "PostgresScope":
         self._check_usable()
@@ -326,17 +365,19 @@ class PostgresStore:
         return PostgresScope(name, self.place, run=self._run, cards=self._cards, indexes=self._indexes)
 
     def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
-        """Delete the sessions. No statement finds anything of them from then on; the bytes go with the next `vacuum`, and from
-        the server's own logs and backups as those age."""
+        """Delete the sessions. No statement finds anything of them from then on, and no search on this machine; the bytes go with
+        the next `vacuum`, and from the server's own logs and backups as those age."""
 
-        def job(link: Link) -> tuple[list[Tombstone], list[int]]:
+        def job(link: Link) -> list[Tombstone]:
             with link.transaction():
                 return _delete_all(link, sessions, self.place, now_ms, takeover=takeover)
 
         now_ms = _now_ms()
-
-        gone, keys = self._run(job)
-        self._indexes.drop(keys)
+        gone = self._run(job)
+        with suppress(
+            StoreError
+        ):  # the sessions are deleted; the words of them on this machine go with the next use then
+            self._indexes.sweep()
         return gone
 
     def tombstones(self) -> list[Tombstone]:
@@ -371,10 +412,13 @@ class PostgresStore:
 
     def stats(self) -> StoreStats:
         def job(link: Link) -> StoreStats:
-            count = "SELECT count(*)::bigint, count(token)::bigint, coalesce(sum(entries), 0)::bigint FROM @sessions"
+            count = (
+                "SELECT count(*)::bigint, count(l.token)::bigint, coalesce(sum(s.entries), 0)::bigint FROM @sessions s"
+                " LEFT JOIN @leases l ON l.token = s.token AND l.until > clock_timestamp()"
+            )
             (sessions, held, entries), (deleted,) = (
                 link.ask(count)[0],
-                link.ask("SELECT count(*)::bigint FROM @tombstones")[0],
+                link.ask(_DELETED)[0],
             )
             sizes = {
                 table: link.ask(_SIZES, {"table": link.name(f"@{table}")})[0][0]
@@ -386,18 +430,27 @@ class PostgresStore:
         return self._run(job)
 
     def vacuum(self) -> None:
-        """Drop partitions without sessions, remove leftovers of dead processes, and give the space of deleted rows back."""
-        if isinstance(self.artifacts, PostgresArtifacts):
-            self.artifacts.sweep()
+        """Drop partitions without sessions, remove leftovers of dead processes, and give the space of deleted rows back.
 
-        def job(link: Link) -> None:
+        Tables are written anew, so that no byte of a deleted row is in their files: that of the sessions, with their data keys,
+        always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
+        """
+        sweep: Callable[[], object] | None = getattr(self.artifacts, "sweep", None)
+        if sweep is not None:  # a bucket ends unfinished uploads by its own rules
+            sweep()
+        self._indexes.sweep()
+
+        def job(link: Link) -> list[str]:
             link.ask("DELETE FROM @leases WHERE until < clock_timestamp() - interval '1 day'")
             link.ask("DELETE FROM @labels l WHERE NOT EXISTS (SELECT FROM @sessions s WHERE s.key = l.session)")
             drop_empty_partitions(link)
-            for table in ("sessions", "entries", "snapshots", "notes", "labels", "chunks", "artifacts"):
-                link.ask(f"VACUUM (ANALYZE) @{table}")
+            return rewrite_tables(link)
 
-        self._run(job)
+        if busy := self._run(job):
+            raise StoreBusy(
+                f"{self.place}: {', '.join(busy)} could not be written anew, because others held them for longer than "
+                f"{LOCK_MS / 1000:.0f} s (a backup, a long query); bytes of deleted rows may be in their files. Run it later."
+            )
 
     def close(self) -> None:
         """Finish the appends under way, release every session acquired through this handle, and close the connections."""
@@ -457,6 +510,7 @@ class PostgresStore:
 
     def _check_free(self, link: Link, session: str, scope: str | None) -> None:
         """Raise the error for a session that could not be acquired, unless it can be now."""
+        check_version(link, self.place)
         found = link.ask(f"{_HOLDING} WHERE s.id = %s", (session,))
         if found:
             check_same_scope(session, found[0][0], scope)
@@ -519,11 +573,13 @@ class PostgresStore:
 
     def _listed(self, query: str, bindings: Bindings) -> list[SessionCard]:
         found = self._run(lambda link: link.ask(query, bindings))
+        holders: set[str] = {holder for *_, holder, _, _, _ in found if holder is not None}
+        living = {holder for holder in holders if unpack(holder).lives() is not False}
         cards: list[SessionCard] = []
         for raw in found:
             known = register(raw, self.place)
             *_, holder, title, tags, sealed = raw
-            card = known.card(holder_text(holder, known.since_ms) if known.token is not None else None)
+            card = known.card(holder_text(holder, known.since_ms) if holder in living else None)
             cards.append(self._labels(known, title, tags, sealed).on(card))
         return cards
 
@@ -556,10 +612,14 @@ class PostgresStore:
             return NotFound(f"session {known.id!r} was deleted while it was read")
         return error
 
-    def _deleted_keys(self, keys: Iterable[int]) -> set[int]:
-        asked = list(keys)
-        found = self._run(lambda link: link.ask("SELECT key FROM @sessions WHERE key = ANY(%s)", (asked,)))
-        return set(asked) - {key for (key,) in found}
+    def _cache_state(self, keys: Sequence[int], scopes: Sequence[str]) -> CacheState:
+        questions: list[tuple[str, Bindings]] = [
+            ("SELECT key FROM @sessions WHERE key = ANY(%s)", (list(keys),)),
+            (_DELETIONS, (list(scopes),)),
+            (_DELETED, ()),
+        ]
+        found, deletions, ((deleted,),) = self._run(lambda link: link.ask_all(questions))
+        return CacheState(frozenset(key for (key,) in found), {**dict(deletions), scope_hash(_ALL): deleted})
 
     def _run(self, job: Callable[[Link], T]) -> T:
         self._check_usable()
@@ -685,14 +745,19 @@ class _Options(msgspec.Struct, frozen=True):
             known = ", ".join(f"foveal_{field.name}" for field in msgspec.structs.fields(cls))
             raise BadInput(f"foveal_{unknown[0]} is no option of a store in PostgreSQL; there are {known}")
         try:
-            return msgspec.convert(msgspec.to_builtins(defaults) | given, cls, strict=False)
+            read = msgspec.convert(msgspec.to_builtins(defaults) | given, cls, strict=False)
         except msgspec.ValidationError as error:
             raise BadInput(f"an option of the store in PostgreSQL is not understood: {error}") from None
+        for name, value, (least, most) in (
+            ("lease", read.lease_s, _LEASES_S),
+            ("patience", read.patience_s, _PATIENCES_S),
+        ):
+            if not least <= value <= most:
+                raise BadInput(f"foveal_{name}_s is {value}; give {least:,} to {most:,} seconds")
+        return read
 
 
-def _delete_all(
-    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool
-) -> tuple[list[Tombstone], list[int]]:
+def _delete_all(link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool) -> list[Tombstone]:
     done = "SELECT created_ms, entries, chain FROM @tombstones WHERE seed = %s AND deleted_ms = %s"
     tombstones: dict[str, Tombstone] = {}
     found: dict[str, Register] = {}
@@ -711,7 +776,7 @@ def _delete_all(
         if known.scope is not None:
             link.ask(_COUNT_DELETION, (known.scope,))
         tombstones[session] = Tombstone(fields[0].hex(), known.created_ms, now_ms, known.entries, known.chain.hex())
-    return [tombstones[session] for session in sessions], [known.key for known in found.values()]
+    return [tombstones[session] for session in sessions]
 
 
 def _locked(link: Link, session: str, place: str) -> Register:

@@ -1,0 +1,60 @@
+"""Search over all sessions of a store."""
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from foveal.recall.search import search_store
+from foveal.session.session import Session
+from foveal.stores.port import Store
+from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite.backup import back_up
+from foveal.values.entry import user
+
+
+def hits(store: Store, words: str) -> list[str]:
+    return [hit.session for hit in search_store(store, words)]
+
+
+def test_sessions_that_come_with_old_times_are_found(store, keep) -> None:
+    """An index that was made before finds a session that was moved here, whose last use was long ago."""
+    keep(store, user("something else"), session="today")
+    assert hits(store, "something") == ["today"]
+    keep(store, user("the walrus"), session="ancient")
+    store.backdate("ancient", created_ms=1000, updated_ms=1000)
+    assert hits(store, "walrus") == ["ancient"]
+
+
+def test_a_clock_that_was_ahead_hides_nothing(store, keep) -> None:
+    """Sessions that are used before the time of another one are found."""
+    ahead = time.time_ns() // 1_000_000 + 86_400_000
+    keep(store, user("from the future"), session="ahead")
+    store.backdate("ahead", created_ms=ahead, updated_ms=ahead)
+    assert hits(store, "future") == ["ahead"]
+    keep(store, user("a gazelle"), session="now")
+    assert hits(store, "gazelle") == ["now"]
+
+
+def _say(store: Store, *texts: str) -> None:
+    """Append messages under ids that no other run gives out."""
+    with Session(store, "a", model="gpt-5") as session:
+        session.extend([user(text) for text in texts])
+
+
+@pytest.mark.parametrize("texts", [("an ocelot",), ("some words", "an ocelot")])
+def test_a_session_that_goes_on_after_a_backup_was_put_back_is_found(tmp_path: Path, texts: tuple[str, ...]) -> None:
+    """The index is of a log that is lost: of one as long as the new one, or of a shorter one."""
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    with SqliteStore(path) as store:
+        _say(store, "first words")
+    back_up(path, copy)
+    with SqliteStore(path) as store:
+        _say(store, "a lemur")
+        assert hits(store, "lemur") == ["a"]
+    shutil.copy(copy, path)
+    with SqliteStore(path) as store:
+        _say(store, *texts)
+        assert hits(store, "ocelot") == ["a"]
+        assert hits(store, "lemur") == []
