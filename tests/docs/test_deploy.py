@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from foveal.cli import main
+from foveal.gateway.operations import HEALTH_PATH
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
 COMPOSE, KUBERNETES = map(yaml.safe_load, re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -62,3 +63,10 @@ def test_the_gateway_of_an_example_starts(
     finally:
         signal.signal(signal.SIGTERM, before)
     assert "Every request needs the header x-foveal-token" in capsys.readouterr().out
+
+
+def test_the_probes_ask_the_health_address():
+    """Both examples ask the address that the gateway answers without a token, on the port that it listens on."""
+    (container,) = KUBERNETES["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"] == {"path": HEALTH_PATH, "port": 8080}
+    assert f"127.0.0.1:8080{HEALTH_PATH}'" in COMPOSE["services"]["gateway"]["healthcheck"]["test"][-1]
