@@ -336,6 +336,18 @@ def test_a_list_is_sorted_and_filtered(browser, tmp_path):
     assert browser.complaints == []
 
 
+def test_a_list_says_more_where_it_is_more(browser, tmp_path):
+    """A bill that became larger is called so, in the sums and in its row; one session is "1 session", with its title."""
+    dearer = OverviewRow("one", title="Mend it", calls=3, sent_tokens=9, sent_usd=0.6, whole_usd=0.4)
+    path = tmp_path / "dearer.html"
+    path.write_bytes(page((), PageOverview("made", (dearer,))))
+    browser.open(path.as_uri())
+    assert browser.text("#overview h2") == "1 session"
+    assert browser.text("#sums").endswith("+50 %$0.20more than before")
+    assert names_of(browser) == ["Mend it · one"]
+    assert "50 % more" in browser.text("#overview tbody tr")
+
+
 def test_thousands_of_sessions_are_listed(browser, tmp_path):
     """The first rows are there at once, and all of them on demand."""
     path = tmp_path / "many.html"

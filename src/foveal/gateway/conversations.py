@@ -58,7 +58,7 @@ class CallFigures(msgspec.Struct):
     failed: int = 0
     """Requests of conversations that a provider refused, did not answer, or broke off."""
     prompts: int = 0
-    """Prompts that callers of the HTTP API were given. One is a call when its reply is kept: who gives none may have sent none."""
+    """Prompts that callers of the HTTP API were given. One is a call when its reply is kept: else nobody knows."""
 
 
 class SeenClient(msgspec.Struct, frozen=True):

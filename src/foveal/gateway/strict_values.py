@@ -22,7 +22,7 @@ def read_value(given: Mapping[str, Any], kind: type[T], what: str, *, place: str
         msgspec.ValidationError,
         UnicodeEncodeError,
     ) as error:  # the latter for half a character where no text belongs
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):  # pyright: ignore[reportUnnecessaryIsInstance] - a union is none
             _check_names(given, kind, place)  # a misspelled field is also one that is missing
         raise BadInput(f"this {what} cannot be used: {error}") from None
     _check(given, value, place)
