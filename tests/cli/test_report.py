@@ -7,7 +7,7 @@ import pytest
 
 from foveal.analysis.recordings.recording import RecordedStep, Recording
 from foveal.analysis.replay.replay import replay
-from foveal.analysis.replay.report import note_lines, others, totals
+from foveal.analysis.replay.report import HEAD, cells, note_lines, others, totals
 from foveal.session.policy import BudgetTable, Policy
 from foveal.values.entry import Message, Text, Thinking, ToolCall, assistant, result, system, user
 
@@ -71,8 +71,25 @@ def test_a_repeated_call_gives_way_to_the_newer_one():
 
 
 def test_notes_that_differ_in_a_number_are_one():
-    """A hundred sessions do not take a hundred lines to say one thing."""
+    """A hundred sessions do not take a hundred lines to say one thing: a number that differs is the range of its values."""
     made = under(1_000, user("Go."))
     replays = [msgspec.structs.replace(made, notes=(f"{n:,} parts of gpt-5.1 left out", "same")) for n in (7, 1_234)]
-    assert note_lines(replays) == ["2 sessions: … parts of gpt-5.1 left out", "2 sessions: same"]
+    assert note_lines(replays) == ["2 sessions: 7–1,234 parts of gpt-5.1 left out", "2 sessions: same"]
+    calls = [
+        msgspec.structs.replace(made, notes=(f"in call {n}, {m:,} tokens more",)) for n, m in ((3, 90), (3, 1_500))
+    ]
+    assert note_lines(calls) == ["2 sessions: in call 3, 90–1,500 tokens more"]
     assert note_lines(replays[:1]) == ["7 parts of gpt-5.1 left out", "same"]
+
+
+def test_a_raw_bill_of_fewer_calls_says_of_how_many():
+    """A history that the model does not take is not billed: the cells say so, else raw would pass for the cheaper way."""
+    done = under(1_000, *(one for n in range(4) for one in (user(f"Go {n}."), assistant("Done."))))
+    first, *others = done.calls
+    cut = msgspec.structs.replace(
+        done, calls=(first, *(msgspec.structs.replace(call, is_sendable_whole=False) for call in others))
+    )
+    row = dict(zip(HEAD, cells("x", totals([cut])), strict=True))
+    assert row["$ raw"].endswith(" (1 of 4 calls)")
+    assert row["raw"].endswith(" (1 of 4 calls)")
+    assert "calls" not in "".join(cells("x", totals([done])))

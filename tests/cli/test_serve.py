@@ -73,9 +73,19 @@ def test_other_machines_need_a_token(run, monkeypatch, tmp_path, host):
     monkeypatch.delenv("FOVEAL_GATEWAY_TOKEN", raising=False)
     done = run("serve", "--host", host, "--store", tmp_path / "kept.db")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"foveal: other machines can reach {host}")
-    assert "--token TOKEN or $FOVEAL_GATEWAY_TOKEN" in done.err
+    assert done.err == f"foveal: {host} needs a token: --token TOKEN or $FOVEAL_GATEWAY_TOKEN\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_is_told(run, monkeypatch, tmp_path):
+    """Where the folder of the default store cannot be made, the error names the store and the option."""
+    (tmp_path / "home").write_text("no folder")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("FOVEAL_STORE", raising=False)
+    done = run("serve", "--port", "0")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("foveal: the store ~/.foveal/gateway.db cannot be made (")
+    assert done.err.endswith("; name one with --store\n")
 
 
 def test_a_port_in_use_is_told(run, tmp_path):

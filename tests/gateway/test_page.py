@@ -116,6 +116,49 @@ def test_the_page_says_when_nothing_is_changed(start: Gateways, provider: Script
     assert "Watching: every request is forwarded as it came, and nothing is changed." in looked_at(watching).text
 
 
+def test_a_request_that_failed_is_on_the_page(start: Gateways, provider: ScriptedProvider) -> None:
+    """Requests that a provider refused or did not answer have a row, managed ones and those that were passed on."""
+    answer = PlainAnswer(
+        status=529, body=b'{"type": "error", "error": {"type": "overloaded_error", "message": "Later."}}'
+    )
+    with PlainUpstream(lambda request: answer) as upstream:
+        refused = start(upstream=upstream.url)
+        post(refused, said("Go."))
+        post(refused, b"no json")
+    post(refused, said("Go."))  # nobody is there any more
+    shown = looked_at(refused).text
+    assert "failed requests 3" in shown
+    assert "No call was managed so far." in shown
+    assert "3 requests failed: the provider refused them, did not answer or broke off." in shown
+
+
+def test_a_prompt_of_the_api_is_not_called_sent(start: Gateways) -> None:
+    """A prompt that a caller was given is a call, with its tokens, when its reply is kept; until then nobody knows of one."""
+    gateway = start()
+    with ApiClient(gateway) as api:
+        api.ask("create", name="x", model="gpt-5")
+        api.ask("append", "x", item={"role": "user", "content": "Go."})
+        api.ask("prompt", "x")
+        tokens = api.ask("prompt", "x")["tokens"]
+        shown = looked_at(gateway).text
+        assert "No call was managed so far." in shown
+        assert "tokens sent 0" in shown
+        assert "prompts for callers of the HTTP API 2" in shown
+        api.ask("append", "x", item={"role": "assistant", "content": "Well."})
+    assert f"tokens sent {tokens}" in looked_at(gateway).text
+    assert (gateway.figures.calls, gateway.figures.prompts) == (1, 2)
+
+
+def test_no_budget_is_named_where_there_is_none(start: Gateways, provider: ScriptedProvider) -> None:
+    """A gateway without a budget says that nothing was changed, and not that something was below the budget."""
+    provider.improvise = lambda request: Turn("Well.")
+    gateway = start(None)
+    post(gateway, said("Go."))
+    shown = looked_at(gateway).text
+    assert "Nothing was changed so far: every request was sent as it came." in shown
+    assert "budget" not in shown
+
+
 def test_folds_of_an_earlier_run_are_a_change(start: Gateways, provider: ScriptedProvider) -> None:
     """A gateway that was started again sends what was folded before as it was folded: the page does not call that unchanged."""
     provider.improvise = lambda request: Turn("Well.")

@@ -6,7 +6,10 @@ import msgspec
 import pytest
 
 from foveal.analysis.replay.bills import RecordedBill
-from foveal.viewer.builder import recorded_page
+from foveal.analysis.replay.replay import replay
+from foveal.analysis.replay.report import gain_usd, totals
+from foveal.stores import MemoryStore
+from foveal.viewer.builder import recorded_page, stored_page
 from foveal.viewer.choices import SessionChoice
 from foveal.viewer.document import OverviewRow, PageChild, PageOverview
 from foveal.viewer.page import page, report_page
@@ -45,6 +48,44 @@ def test_the_page_opens_with_the_last_call(opened, folded):
         lines = call.kept + len(call.lines)
     assert opened.run("document.querySelectorAll('#panel tbody tr').length") == lines + 2  # tools and framing
     assert opened.text("#figures .figure b") == "25"
+
+
+@pytest.fixture
+def stored(browser, tmp_path):
+    """The page of a stored session, opened in the browser, and its replay."""
+    store = MemoryStore()
+    done = replay(recording(*looking()), policy=run_options(4_000).policy, store=store)
+    path = tmp_path / "stored.html"
+    path.write_bytes(page([stored_page(store, "made")]))
+    browser.open(path.as_uri())
+    return browser, done
+
+
+def test_the_cost_of_a_page_is_that_of_its_replay(stored):
+    """Both have the replies in the bill, so that one session has one saving."""
+    tab, done = stored
+    sums = totals([done])
+    share = gain_usd(sums).removesuffix(" less")
+    assert f"cost, replies includedwhole history ${sums.raw_usd:.4f} (−{share})" in tab.text("#figures")
+
+
+def test_calls_are_counted_in_one_way(stored):
+    """The prompt that waits for its reply is the next call, and none of those that were made."""
+    tab, done = stored
+    made = len(done.calls)
+    assert tab.text("#panel h2").startswith(f"Call {made} of {made} ")
+    assert tab.text("#figures .figure b") == f"{made}"
+    tab.press("End")
+    assert tab.text("#panel h2").startswith(f"Call {made + 1} ")
+    assert not tab.text("#panel h2").startswith(f"Call {made + 1} of ")
+    assert "the next one, not answered yet" in tab.text("#panel h2")
+
+
+def test_the_line_of_the_whole_history_says_where_it_leaves_the_chart(stored):
+    """The scale is that of the prompts: above it, the words beside the chart say from which call on, and up to what size."""
+    tab, done = stored
+    leaves = next(call.number for call in done.calls if call.raw.tokens > 4_000 * 1.03)
+    assert f"dashed: whole history, above the chart from call {leaves} on, up to " in tab.text("#chart-note")
 
 
 def test_a_click_on_a_chart_chooses_the_call(opened):
@@ -334,6 +375,18 @@ def test_a_list_is_sorted_and_filtered(browser, tmp_path):
     browser.open(path.as_uri() + where)
     assert names_of(browser) == ["alpha", "↳ alpha/helper"]
     assert browser.complaints == []
+
+
+def test_a_list_says_more_where_it_is_more(browser, tmp_path):
+    """A bill that became larger is called so, in the sums and in its row; one session is "1 session", with its title."""
+    dearer = OverviewRow("one", title="Mend it", calls=3, sent_tokens=9, sent_usd=0.6, whole_usd=0.4)
+    path = tmp_path / "dearer.html"
+    path.write_bytes(page((), PageOverview("made", (dearer,))))
+    browser.open(path.as_uri())
+    assert browser.text("#overview h2") == "1 session"
+    assert browser.text("#sums").endswith("+50 %$0.20more than before")
+    assert names_of(browser) == ["Mend it · one"]
+    assert "50 % more" in browser.text("#overview tbody tr")
 
 
 def test_thousands_of_sessions_are_listed(browser, tmp_path):

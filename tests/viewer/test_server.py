@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from foveal.analysis.inspect.cost import cost
 from foveal.analysis.replay.replay import replay
 from foveal.session.policy import BudgetTable, Policy
 from foveal.session.session import Session
@@ -14,7 +15,7 @@ from foveal.stores import open_store
 from foveal.values.entry import user
 from foveal.values.errors import NotFound
 from foveal.viewer.choices import SessionChoice, StoredSessions, local_choices, recorded_choices
-from foveal.viewer.document import OverviewRow
+from foveal.viewer.document import OverviewRow, overview_row
 from foveal.viewer.server import opened_server
 from foveal.viewer.session_pages import SessionPages
 
@@ -241,3 +242,41 @@ def test_a_bill_that_is_compared_with_the_recorded_one_is_in_its_counts(tmp_path
     page = choice.source.page()
     assert 15_000 < page.hidden < 25_000
     assert [call.call for call in page.runs[0].calls if call.is_compacted] == [16] * compacted
+    made = overview_row(page)
+    assert (made.recorded_usd, made.sent_usd, made.whole_usd) == pytest.approx(
+        (row.recorded_usd, row.sent_usd, row.whole_usd)
+    )
+
+
+@pytest.fixture
+def reported():
+    """A store with a session of which nothing was folded, and of which the provider counted a quarter of our tokens."""
+    store = open_store()
+    with Session(store, "own", model="gpt-5") as session:
+        for n in range(4):
+            session.append(user(f"{n} " + "word " * 2_000))
+            tokens = session.prompt().tokens // 4
+            message = {"role": "assistant", "content": "Well."}
+            usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
+            session.append({"choices": [{"message": message}], "usage": usage})
+    store.entitle("own", "Mend the login")
+    yield store
+    store.close()
+
+
+def test_a_session_that_foveal_sent_is_billed_in_one_count(reported):
+    """The provider's bill of its prompts is no recorded one that they are compared with: without a fold nothing was saved."""
+    (choice,) = StoredSessions(reported, "agent.db").choices()
+    row, total = choice.source.row(), cost(reported, "own").total
+    assert total.estimated_usd > 1.5 * total.reported_usd > 0
+    assert row.recorded_usd is None
+    assert row.sent_usd == pytest.approx(total.reported_usd + total.output_usd)
+    assert row.whole_usd == pytest.approx(row.sent_usd)
+    made = overview_row(choice.source.page())
+    assert (made.recorded_usd, made.sent_usd) == (None, pytest.approx(row.sent_usd))
+
+
+def test_a_list_has_the_titles_of_sessions(reported):
+    """The line that a person gave a session is in its row, from the beginning and with its bill."""
+    (choice,) = StoredSessions(reported, "agent.db").choices()
+    assert choice.row.title == choice.source.row().title == "Mend the login"

@@ -16,7 +16,7 @@ from foveal.gateway.bodies import MOST_BODY_MB
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores.place import DatabaseAddress, find_place
-from foveal.values.errors import MissingExtra
+from foveal.values.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
     from foveal.gateway.app import Gateway
@@ -91,7 +91,11 @@ def store_file(args: Namespace) -> Path | DatabaseAddress:
         return place
     path = place.expanduser().absolute()
     if args.store == STORE:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            why = error.strerror or error
+            raise BadInput(f"the store {STORE} cannot be made ({why}); name one with --store") from None
     return path
 
 

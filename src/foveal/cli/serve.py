@@ -48,10 +48,7 @@ def run(args: Namespace, out: Output) -> None:
     require_gateway()
     token = args.token or os.environ.get(TOKEN) or ""
     if not token and not _is_loopback(args.host):
-        raise BadInput(
-            f"other machines can reach {args.host}, and could read the sessions and use the gateway; demand a token of them "
-            f"with --token TOKEN or ${TOKEN}, or serve this machine alone with --host 127.0.0.1"
-        )
+        raise BadInput(f"{args.host} needs a token: --token TOKEN or ${TOKEN}")
     agents = [read_agent(file) for file in args.agent]
     with (
         _listener(args.host, args.port) as listener,

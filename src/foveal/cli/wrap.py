@@ -120,10 +120,14 @@ def _money(args: Namespace, gateway: "Gateway") -> str:
     money = gateway.figures.money
     if abs(money.saved_usd) < _CENT / 2:
         return ""
-    of = f"${abs(money.saved_usd):,.2f} of ${money.asked_usd:,.2f}"
+    difference, asked = f"${abs(money.saved_usd):,.2f}", f"${money.asked_usd:,.2f}"
     if args.watch:
-        return f" for about {of} less" if money.saved_usd > 0 else f" for about {of} more"
-    return f", about {of} saved" if money.saved_usd > 0 else f", about {of} spent on top"
+        return f" for about {difference} {'less' if money.saved_usd > 0 else 'more'} than {asked}"
+    return (
+        f", saved about {difference} of {asked}"
+        if money.saved_usd > 0
+        else f", cost about {difference} more than {asked}"
+    )
 
 
 def _planned(gateway: "Gateway") -> int:

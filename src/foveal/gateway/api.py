@@ -14,13 +14,14 @@ from starlette.responses import Response, StreamingResponse
 
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.run_events import KINDS, event_kinds
-from foveal.gateway.api_types import ApiError, ErrorReply
+from foveal.gateway.api_types import ApiError, ErrorReply, HealthReply
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.event_stream import event_stream, run_stream
 from foveal.gateway.gateway_figures import GatewayFigures
+from foveal.gateway.health import StoreHealth
 from foveal.gateway.json_reply import decoded_object, encoded_json
 from foveal.gateway.openapi import openapi_document
-from foveal.gateway.operations import FIGURES, OPERATIONS, PREFIX, SESSION, ApiOperation
+from foveal.gateway.operations import FIGURES, HEALTH, OPERATIONS, PREFIX, SESSION, ApiOperation
 from foveal.gateway.run_api import RunApi
 from foveal.gateway.session_api import SessionApi
 from foveal.gateway.session_names import ApiCaller
@@ -77,6 +78,7 @@ class HttpApi:
     ) -> None:
         self._sessions = SessionApi(conversations, policy)
         self.runs = RunApi(self._sessions, agents, tell)
+        self._health = StoreHealth(conversations.store, tell)
         self._figures, self._tell = figures, tell
         self.is_over = False
         """Whether the gateway is about to end: streams of events end as well."""
@@ -97,13 +99,13 @@ class HttpApi:
         try:
             return await self._answer(request)
         except _Refusal as refusal:
-            return _error(refusal.status, "BadInput", str(refusal), refusal.headers)
+            return error_reply(refusal.status, "BadInput", str(refusal), refusal.headers)
         except FovealError as error:
             status = next(status for kind, status in _STATUSES if isinstance(error, kind))
-            return _error(status, type(error).__name__, str(error))
+            return error_reply(status, type(error).__name__, str(error))
         except Exception as error:  # a defect of ours: the caller is told that it is one, and the operator which
             self._tell(f"{request.method} {request.url.path}: {type(error).__name__}: {error}")
-            return _error(500, "InternalError", "the gateway failed; its operator sees the reason in its log")
+            return error_reply(500, "InternalError", "the gateway failed; its operator sees the reason in its log")
 
     async def _answer(self, request: Request) -> Response:
         _check_origin(request.headers)
@@ -125,6 +127,9 @@ class HttpApi:
                 if SESSION in operation.path:
                     await self._sessions.known(caller, name)  # deleted meanwhile: not a word about other sessions
                 raise
+        if operation.name == HEALTH:
+            await self._health.check()
+            return _reply(HealthReply())
         return _reply(self._figures() if operation.name == FIGURES else openapi_document())
 
     async def _events(
@@ -152,7 +157,8 @@ def _reply(value: object) -> Response:
     return Response(encoded_json(value), media_type="application/json", headers=_HEADERS)
 
 
-def _error(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_reply(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error in the form of the HTTP API."""
     body = encoded_json(ErrorReply(ApiError(kind, message)))
     return Response(body, status, media_type="application/json", headers={**_HEADERS, **(headers or {})})
 
@@ -168,16 +174,19 @@ def _found(request: Request) -> tuple[ApiOperation, str]:
     """Return the operation of a request, and the name of the session or the run that its address has."""
     raw = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")
     path = raw.partition("?")[0]
-    segments = path.removeprefix(PREFIX + "/").split("/")
-    fitting = [one for one in OPERATIONS if path.startswith(PREFIX + "/") and _fits(one, segments)]
+    fitting = [one for one in OPERATIONS if path.startswith(one.base + "/") and _fits(one, _segments(one, path))]
     if not fitting:
         raise NotFound(f"there is no address {raw!r:.200}; {PREFIX}/openapi.json lists all of them")
     found = next((one for one in fitting if one.method == request.method), None)
     if found is None:
         allowed = ", ".join(one.method for one in fitting)
         raise _Refusal(405, f"{request.method} is not for this address; it takes {allowed}", headers={"allow": allowed})
-    name = "" if found.place is None else unquote(segments[found.place], errors="replace")
+    name = "" if found.place is None else unquote(_segments(found, path)[found.place], errors="replace")
     return found, name
+
+
+def _segments(operation: ApiOperation, path: str) -> list[str]:
+    return path.removeprefix(operation.base + "/").split("/")
 
 
 def _fits(operation: ApiOperation, segments: list[str]) -> bool:

@@ -1,6 +1,6 @@
 """The bodies of the HTTP API: requests with the parameters of the library's verbs, replies with the library's own values."""
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -300,6 +300,12 @@ class LoggedEntry(msgspec.Struct, frozen=True):
 
     seq: int
     entry: Entry
+
+
+class HealthReply(msgspec.Struct, frozen=True):
+    """A gateway whose store answers."""
+
+    status: Literal["ok"] = "ok"
 
 
 class ApiError(msgspec.Struct, frozen=True):

@@ -18,14 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from foveal.agent.definition import AgentDefinition
 from foveal.dialects.sse import KEEP_ALIVE
-from foveal.gateway.api import HttpApi
+from foveal.gateway.api import HttpApi, error_reply
 from foveal.gateway.bodies import MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
-from foveal.gateway.operations import is_own
+from foveal.gateway.operations import HEALTH_PATH, PREFIX, is_own
 from foveal.gateway.page import HEADERS, page
 from foveal.gateway.relay import ClientCall, Relay, RelayedReply, ReplyCut
-from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, is_knock
+from foveal.gateway.routes import KEY_HEADERS, UPSTREAMS, find_count, is_knock, is_of_provider
 from foveal.gateway.token_counts import TokenCounts
 from foveal.gateway.upstream import Upstream
 from foveal.integrations.prometheus import CONTENT_TYPE, counters_text
@@ -43,6 +43,10 @@ _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PORT = re.compile(r":\d*\Z")
 _CLIENT_GONE = 499
+_ADDRESSES = (
+    f"the gateway has / (its page), /metrics, {HEALTH_PATH} and {PREFIX}/openapi.json (its HTTP API); it passes on "
+    "addresses of providers, such as /v1/messages, /v1/chat/completions, /v1/responses and /v1beta/models"
+)
 
 
 class Gateway:
@@ -105,6 +109,8 @@ class Gateway:
         call = ClientCall(request.method, path + query, headers)
         if is_knock(call.method, call.path, call.named):
             return Response()
+        if not is_of_provider(path, call.named, request.url.query):
+            return error_reply(404, "NotFound", f"there is no address {path!r:.200}; {_ADDRESSES}")
         is_read = request.method == "POST" and bool(find_route(path) or find_count(path))
         try:
             if not is_read and not is_small(request):
@@ -222,6 +228,9 @@ class Doorkeeper:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if headers.get("upgrade", "").lower() == "websocket" or scope["type"] == "websocket":
             await _refuse(426, "this gateway speaks HTTP; send the request as POST")(scope, receive, send)
+            return
+        if scope["method"] == "GET" and scope["path"] == HEALTH_PATH:  # of probes, which have no token
+            await self._app(scope, receive, send)
             return
         host = _PORT.sub("", headers.get("host", "")).lower()
         if self._token:

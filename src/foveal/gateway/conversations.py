@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from foveal.session.policy import Policy
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
 from foveal.values.errors import FovealError, LeaseLost
+from foveal.values.prompt import Prompt
 
 T = TypeVar("T")
 
@@ -40,6 +41,7 @@ class CallFigures(msgspec.Struct):
     """Figures of one conversation, or of all of them, so far."""
 
     calls: int = 0
+    """Calls that a provider answered."""
     asked_tokens: int = 0
     """Tokens of the requests as the client sent them."""
     sent_tokens: int = 0
@@ -53,6 +55,10 @@ class CallFigures(msgspec.Struct):
     """Requests that were passed on as they came, because the session could not be followed or asked for."""
     recovered: int = 0
     """Prompts that were too long for the provider, and sent again smaller."""
+    failed: int = 0
+    """Requests of conversations that a provider refused, did not answer, or broke off."""
+    prompts: int = 0
+    """Prompts that callers of the HTTP API were given. One is a call when its reply is kept: else nobody knows."""
 
 
 class SeenClient(msgspec.Struct, frozen=True):
@@ -61,6 +67,13 @@ class SeenClient(msgspec.Struct, frozen=True):
     agent: str = ""
     """Its `user-agent`, as it says."""
     seen_ms: int = 0
+
+
+class HandedPrompt(NamedTuple):
+    """A prompt that a caller of the HTTP API may send, and the tokens that were asked for."""
+
+    prompt: Prompt
+    asked_tokens: int
 
 
 class ClientConversation:
@@ -79,6 +92,8 @@ class ClientConversation:
         """The session, if it is open."""
         self.own_tools: Sequence[Mapping[str, Any]] = ()
         """The own tools of the last request, in the provider's form."""
+        self.handed: HandedPrompt | None = None
+        """The prompt that a caller of the HTTP API was given, until its reply is kept."""
 
     def session(self, store: Store, policy: Policy, request: ClientRequest) -> ClientSession:
         """Return the open session for the model of a request."""

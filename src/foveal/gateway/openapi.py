@@ -46,6 +46,8 @@ def _described(
             {"name": one.path[one.place].strip("{}"), "in": "path", "required": True, "schema": {"type": "string"}}
         )
     found: dict[str, Any] = {"operationId": one.name, "summary": one.summary}
+    if one.base != PREFIX:
+        found["servers"] = [{"url": one.base}]
     if one.method == "POST":
         is_needed = bool(given.get("required"))
         found["requestBody"] = {"required": is_needed, "content": {_JSON: {"schema": schema}}}

@@ -28,7 +28,10 @@ RUN = "{run}"
 
 _OWN = "foveal"
 
-EVENTS, RUN_EVENTS, FIGURES, OPENAPI = "events", "run_events", "figures", "openapi"
+HEALTH_PATH = f"/{_OWN}/health"
+"""The address that probes ask. It has no version, and needs no token."""
+
+EVENTS, RUN_EVENTS, FIGURES, OPENAPI, HEALTH = "events", "run_events", "figures", "openapi", "health"
 """Operations that are answered by others than `SessionApi` and `RunApi`."""
 
 
@@ -38,7 +41,7 @@ class ApiOperation(NamedTuple):
     name: str
     method: str
     path: tuple[str, ...]
-    """The segments of the address after the prefix."""
+    """The segments of the address after its base."""
     given: type[msgspec.Struct]
     returns: Any
     act: Callable[[Any, ApiCaller, str, Any], Awaitable[Any]] | None = None
@@ -46,10 +49,12 @@ class ApiOperation(NamedTuple):
     about: str = ""
     is_stream: bool = False
     """Whether it answers with server-sent events."""
+    base: str = PREFIX
+    """The beginning of its address."""
 
     @property
     def address(self) -> str:
-        """The path after the prefix."""
+        """The path after its base."""
         return "/" + "/".join(self.path)
 
     @property
@@ -142,6 +147,15 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         types.NoParameters,
         GatewayFigures,
         about="Return the figures of the page at `/`: of the gateway, and of each conversation.",
+    ),
+    ApiOperation(
+        HEALTH,
+        "GET",
+        (HEALTH,),
+        types.NoParameters,
+        types.HealthReply,
+        about="Return ok if the store answers, 503 with the reason if not; no token is needed.",
+        base=f"/{_OWN}",
     ),
     ApiOperation(OPENAPI, "GET", ("openapi.json",), types.NoParameters, dict[str, Any], about="Return this document."),
 )

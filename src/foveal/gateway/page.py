@@ -78,12 +78,14 @@ def _state(figures: GatewayFigures) -> str:
     """Return in one sentence whether anything was changed."""
     total = figures.total
     aside = f" {counted(total.unmanaged, 'request')} passed on as they came: not managed." if total.unmanaged else ""
+    if total.failed:
+        aside += f" {counted(total.failed, 'request')} failed: the provider refused them, did not answer or broke off."
     if not total.calls:
         return f"No call was managed so far.{aside}"
     if figures.is_watching:
         return f"Watching: every request is forwarded as it came, and nothing is changed.{aside}"
     if not figures.has_changed_something:
-        return f"Nothing was changed so far: all requests were below the budget and were sent as they came.{aside}"
+        return f"Nothing was changed so far: every request was sent as it came.{aside}"
     return (
         f"{total.asked_tokens:,} tokens were asked for, {total.sent_tokens:,} "
         f"({percent(total.sent_tokens / max(1, total.asked_tokens))}) sent.{aside}"
@@ -101,6 +103,8 @@ def _sums(total: CallFigures, money: MoneyFigures) -> Iterator[Sequence[str]]:
     yield "recalls", f"{total.recalls:,}"
     yield "prompts made smaller after a refusal", f"{total.recovered:,}"
     yield "unmanaged requests", f"{total.unmanaged:,}"
+    yield "failed requests", f"{total.failed:,}"
+    yield "prompts for callers of the HTTP API", f"{total.prompts:,}"
 
 
 def _notes(figures: GatewayFigures) -> str:

@@ -132,10 +132,12 @@ class Relay:
                 response = await sent.send(call.body if self._watch else body, is_fixed=self._watch)
                 self._count(conversation, exchange, response)
                 if response.status_code != _OK:
+                    sent.count_failure()
                     return as_came(response)
                 is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
                 pieces = sent.streamed(response) if is_stream else _one(await sent.whole(response))
             except httpx2.HTTPError as error:
+                sent.count_failure()
                 return self.unreachable(call.provider, error)
             return RelayedReply(_OK, reply_headers(response, is_changed=True), pieces, held.pop_all(), is_stream)
 
@@ -162,7 +164,9 @@ class Relay:
             self.tell(f"passed on as it came: {because}")
         if once:
             self._told = {*self._told, once} if len(self._told) < _MOST_TOLD else {once}
-        return await self.pass_on(call)
+        reply = await self.pass_on(call)
+        self.conversations.figures.failed += reply.status != _OK
+        return reply
 
     def refused(self, provider: str, message: str) -> RelayedReply:
         """Return the answer to a request that is too large for the gateway, in the provider's own form."""
@@ -206,6 +210,11 @@ class _Sending:
         self._call, self._conversation, self._exchange = call, conversation, exchange
         self._figures = (conversation.figures, relay.conversations.figures)
         self._rounds, self._is_fixed = 0, False
+
+    def count_failure(self) -> None:
+        """Count a request that has no whole reply."""
+        for figures in self._figures:
+            figures.failed += 1
 
     async def send(self, body: bytes, *, is_fixed: bool = False) -> httpx2.Response:
         """Send a body, and smaller ones as long as the provider says that it is too long, unless it `is_fixed`."""
@@ -291,6 +300,7 @@ class _Sending:
             if ended.events:
                 yield _joined(ended.events)
             if is_cut:
+                self.count_failure()
                 raise ReplyCut
             again = await self._again(ended)
             if again is None:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from foveal.dialects.json_values import JsonObject, elements, fields, string
-from foveal.integrations.routes import Route, is_of_threads
+from foveal.integrations.routes import Route, find_route, is_of_threads
 from foveal.record.client_list import LISTS, is_reply
 
 UPSTREAMS = {
@@ -23,6 +23,9 @@ UPSTREAMS = {
 
 _COUNTS = {"/messages/count_tokens": "anthropic", "/responses/input_tokens": "openai_responses"}
 _GEMINI_COUNT = re.compile(r"/models/([^/:]+):countTokens\Z")
+_PROVIDER_PATH = re.compile(r"\A/api/|/v\d")
+"""Paths of providers: with a version (`/v1/models`, `/openai/v1/files`, `/v1internal:…`), or below `/api` as of Ollama."""
+
 KEY_HEADERS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 _KEY_CHARS = 16
 
@@ -59,6 +62,12 @@ def provider_of(path: str, headers: Mapping[str, str]) -> str:
     is_openai = path.partition("?")[0].endswith(("/chat/completions", "/responses")) or is_of_threads(path)
     is_named = "anthropic-version" in headers or ("x-api-key" in headers and not is_openai)
     return "anthropic" if is_anthropic or is_named else "openai"
+
+
+def is_of_provider(path: str, headers: Mapping[str, str], query: str = "") -> bool:
+    """Return whether a provider may have an address: by its path, or because the request names a key of one."""
+    is_path = path == "/" or _PROVIDER_PATH.search(path) or find_route(path) or find_count(path)
+    return bool(is_path) or "anthropic-version" in headers or has_key(headers, query)
 
 
 def is_knock(method: str, path: str, headers: Mapping[str, str]) -> bool:

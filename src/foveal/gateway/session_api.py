@@ -53,7 +53,7 @@ from foveal.gateway.api_types import (
     WhyReply,
     WhyRequest,
 )
-from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations
+from foveal.gateway.conversations import CallFigures, ClientConversation, ClientConversations, HandedPrompt
 from foveal.gateway.session_names import ApiCaller, ends_in_hash
 from foveal.gateway.strict_values import read_value
 from foveal.integrations.followed_sessions import has_known_limit
@@ -199,23 +199,23 @@ class SessionApi:
         if given.id is not None and given.id.startswith(_OPENING_ID):
             raise BadInput(f"the id {given.id!r:.80} cannot be used: {_OPENING_ID}… are ids of the API's own")
 
-        def append(session: ClientSession) -> tuple[KeptEntry, Sequence[Usage]]:
+        def append(session: ClientSession) -> tuple[KeptEntry, Sequence[Body]]:
             before = session.view.facts.seq
             entry = session.append(item, id=given.id)
-            return _kept(entry), self._usage_since(session, before)
+            return _kept(entry), self._kept_since(session, before)
 
-        return (await self._inside(caller, name, append, self._count_usage))[0]
+        return (await self._inside(caller, name, append, self._count_replies))[0]
 
     async def extend(self, caller: ApiCaller, name: str, given: ExtendRequest) -> KeptEntries:
         """Keep several items together: all of them or none."""
         items = [_item(item) for item in given.items]
 
-        def extend(session: ClientSession) -> tuple[KeptEntries, Sequence[Usage]]:
+        def extend(session: ClientSession) -> tuple[KeptEntries, Sequence[Body]]:
             before = session.view.facts.seq
             entries = session.extend(items)
-            return KeptEntries(tuple(map(_kept, entries))), self._usage_since(session, before)
+            return KeptEntries(tuple(map(_kept, entries))), self._kept_since(session, before)
 
-        return (await self._inside(caller, name, extend, self._count_usage))[0]
+        return (await self._inside(caller, name, extend, self._count_replies))[0]
 
     async def follow(self, caller: ApiCaller, name: str, given: FollowRequest) -> FollowReply:
         """Keep what is new in a client's whole list of messages, and go to the branch that it tells."""
@@ -225,11 +225,13 @@ class SessionApi:
             raise BadInput("system is a text, or a list of neutral messages")
         system = given.system if isinstance(given.system, str) else cast("list[Message] | None", lead)
 
-        def follow(session: ClientSession) -> FollowReply:
+        def follow(session: ClientSession) -> tuple[FollowReply, Sequence[Body]]:
+            before = session.view.facts.seq
             followed = session.follow(messages, system=system)
-            return FollowReply(followed.outcome, followed.known, followed.written, followed.entries)
+            reply = FollowReply(followed.outcome, followed.known, followed.written, followed.entries)
+            return reply, self._kept_since(session, before)
 
-        return await self._inside(caller, name, follow)
+        return (await self._inside(caller, name, follow, self._count_replies))[0]
 
     async def prompt(self, caller: ApiCaller, name: str, given: PromptRequest) -> PromptReply:
         """Build the next request: within the budget, valid for the provider."""
@@ -240,11 +242,9 @@ class SessionApi:
 
         def count(conversation: ClientConversation, made: tuple[Prompt, PromptReply]) -> None:
             conversation.see(caller.headers)
-            conversation.cost.ask(made[0], made[1].raw_tokens, self._policy.models)
+            conversation.handed = HandedPrompt(made[0], made[1].raw_tokens)
             for figures in self._figures_of(conversation):
-                figures.calls += 1
-                figures.asked_tokens += made[1].raw_tokens
-                figures.sent_tokens += made[1].tokens
+                figures.prompts += 1
                 figures.folds += made[1].fold is not None
 
         return (await self._inside(caller, name, prompt, count))[1]
@@ -252,16 +252,17 @@ class SessionApi:
     async def recover(self, caller: ApiCaller, name: str, given: RecoverRequest) -> PromptReply:
         """Return a smaller prompt, after the provider refused the last one for its length with this error."""
 
-        def recover(session: ClientSession) -> PromptReply:
+        def recover(session: ClientSession) -> tuple[Prompt, PromptReply]:
             made = session.compaction.recover(given.error, given.tools, next_call=given.next_call)
-            return _prompt_reply(made)
+            return made, _prompt_reply(made)
 
-        def count(conversation: ClientConversation, made: PromptReply) -> None:
+        def count(conversation: ClientConversation, made: tuple[Prompt, PromptReply]) -> None:
+            conversation.handed = HandedPrompt(made[0], made[1].raw_tokens)
             for figures in self._figures_of(conversation):
                 figures.recovered += 1
-                figures.folds += made.fold is not None
+                figures.folds += made[1].fold is not None
 
-        return await self._inside(caller, name, recover, count)
+        return (await self._inside(caller, name, recover, count))[1]
 
     async def serve(self, caller: ApiCaller, name: str, _given: NoParameters) -> ServeReply:
         """Answer the newest reply's calls to Foveal's own tools, and return its other calls for the host to run."""
@@ -534,14 +535,24 @@ class SessionApi:
     def _figures_of(self, conversation: ClientConversation) -> tuple[CallFigures, CallFigures]:
         return conversation.figures, self.conversations.figures
 
-    def _usage_since(self, session: ClientSession, after: int) -> Sequence[Usage]:
-        """Return the counts of providers that were written after a place of the log."""
-        bodies = (log.to_entry(row, session.name).body for row in self._store.rows(session.name, after=after))
-        return [body for body in bodies if isinstance(body, Usage)]
+    def _kept_since(self, session: ClientSession, after: int) -> Sequence[Body]:
+        """Return the bodies of the entries that were written after a place of the log."""
+        return [log.to_entry(row, session.name).body for row in self._store.rows(session.name, after=after)]
 
-    def _count_usage(self, conversation: ClientConversation, kept: tuple[object, Sequence[Usage]]) -> None:
-        for usage in kept[1]:
-            self.conversations.count_usage(conversation, usage)
+    def _count_replies(self, conversation: ClientConversation, kept: tuple[object, Sequence[Body]]) -> None:
+        """Count the prompt that was handed out as a call, if its reply was kept, and the counts of providers."""
+        is_replied = any(isinstance(body, Message) and body.role == "assistant" for body in kept[1])
+        handed = conversation.handed
+        if handed is not None and is_replied:
+            conversation.handed = None
+            conversation.cost.ask(handed.prompt, handed.asked_tokens, self._policy.models)
+            for figures in self._figures_of(conversation):
+                figures.calls += 1
+                figures.asked_tokens += handed.asked_tokens
+                figures.sent_tokens += handed.prompt.tokens
+        for body in kept[1]:
+            if isinstance(body, Usage):
+                self.conversations.count_usage(conversation, body)
 
 
 def _opened(opening: SessionOpening) -> Note:
@@ -554,14 +565,14 @@ def _opening_id(number: int) -> str:
 
 def _item(given: Mapping[str, Any]) -> object:
     """Return an item as the library takes it: a neutral one as a value, a provider's as it came."""
-    item = read_value(given, cast("type[Body]", Body), "item") if "is" in given else given
+    item = read_value(given, cast("type[Body]", Body), "item", place="item") if "is" in given else given
     if isinstance(item, Note) and mark_in(item) is not None:
         raise BadInput("this note is a mark of a run, and only runs write those; use the operations below /runs")
     return item
 
 
 def _message(given: Mapping[str, Any]) -> Mapping[str, Any] | Message:
-    return read_value(given, Message, "message") if "is" in given else given
+    return read_value(given, Message, "message", place="message") if "is" in given else given
 
 
 def _kept(entry: Entry) -> KeptEntry:

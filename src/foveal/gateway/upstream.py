@@ -80,7 +80,8 @@ class Upstream:
         """Return the words for a provider that did not answer: its address, without keys that a query may hold."""
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         address = httpx2.URL(self._addresses[provider]).copy_with(userinfo=b"", query=None)
-        return f"the gateway got no answer from {address} ({why}). Check the network, and the upstream that {provider} is set to."
+        advice = f"Check the network, or name another address: --upstream {provider}=URL"
+        return f"the gateway got no answer from {address} ({why}). {advice}"
 
     async def close(self) -> None:
         """Close all connections."""

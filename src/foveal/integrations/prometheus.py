@@ -35,6 +35,8 @@ HELP: Mapping[str, str] = {
     "recalls": "Calls of models to the tools that recall and search.",
     "unmanaged": "Requests that were passed on as they came.",
     "recovered": "Prompts that a provider found too long, and that were sent again smaller.",
+    "failed": "Requests of conversations that a provider refused, did not answer, or broke off.",
+    "prompts": "Prompts that callers of the HTTP API were given.",
     "refused_prompts": "Prompts that could not be built within their limits.",
     "limits_learned": "Times that a provider was found to accept less than was assumed.",
 }

@@ -17,7 +17,7 @@ from foveal.analysis.inspect.stored_session import known_session
 from foveal.analysis.recordings import Recording, read
 from foveal.analysis.recordings.places import newest_sessions
 from foveal.analysis.replay.bills import recorded_bill
-from foveal.analysis.replay.provider_counts import provider_counts
+from foveal.analysis.replay.provider_counts import RecordedCall, provider_bills, provider_counts
 from foveal.analysis.replay.replay import Replay, replay
 from foveal.analysis.replay.report import totals
 from foveal.models.catalogue import find
@@ -26,7 +26,7 @@ from foveal.text.display import visible
 from foveal.values.entry import ToolCall
 from foveal.values.errors import BadRecording, FovealError
 from foveal.viewer.builder import OTHERWISE, RunOptions, compacted_calls, recorded_page, stored_page
-from foveal.viewer.document import OverviewRow, PageChild, PageSession, with_replies
+from foveal.viewer.document import OverviewRow, PageChild, PageSession, in_provider_counts, with_replies
 from foveal.viewer.live import LiveSession, stored_children
 
 
@@ -93,6 +93,7 @@ class StoredSessions:
     def _row(self, card: SessionCard) -> OverviewRow:
         return OverviewRow(
             name=visible(card.id),
+            title=visible(card.title or ""),
             source=visible(self._place),
             updated=_time(card.updated_ms / 1000),
             project=visible(card.scope or ""),
@@ -146,6 +147,7 @@ class _StoredSource(msgspec.Struct, frozen=True):
         total = book.totals()
         return OverviewRow(
             name=visible(self.session),
+            title=visible(card.title or ""),
             source=visible(self.place),
             model=visible(book.calls[-1].model),
             updated=_time(card.updated_ms / 1000),
@@ -155,10 +157,9 @@ class _StoredSource(msgspec.Struct, frozen=True):
             calls=total.calls,
             sent_tokens=total.sent_tokens,
             cached_tokens=total.cached_tokens,
-            sent_usd=with_replies(total, total.sent_usd),
-            whole_usd=with_replies(total, total.everything_usd),
+            sent_usd=with_replies(total, in_provider_counts(total, total.sent_usd)),
+            whole_usd=with_replies(total, in_provider_counts(total, total.everything_usd)),
             too_large=total.too_large,
-            recorded_usd=total.reported_usd if total.reported_calls else None,
             folds=len(book.folds()),
             pressure=pressure,
         )
@@ -218,7 +219,7 @@ class _RecordedSource(msgspec.Struct, frozen=True):
 
     def _provider_bills(self, done: Replay) -> tuple[float | None, float | None] | None:
         """Return the bills of the replay and of the whole history in the provider's counts, of the calls that it counted; None if
-        it counted none. Only so can they be compared with the recorded bill."""
+        it counted none."""
         known = [call for call in done.calls if call.recorded]
         if not known:
             return None
@@ -226,32 +227,17 @@ class _RecordedSource(msgspec.Struct, frozen=True):
         counts = provider_counts(
             [(call.raw.tokens, call.recorded.tokens) for call in known if call.recorded and call.number < first]
         )
-        facts = find(done.model)
-        sums = list[float | None]()
-        for bills in ([call.sent for call in known], [call.raw if call.is_sendable_whole else None for call in known]):
-            told = [
-                counts.usd(
-                    bill,
-                    call.recorded.output_tokens,
-                    facts,
-                    fixed_cached=call.recorded.cached if call is known[0] else counts.fixed,
-                )
-                for call, bill in zip(known, bills, strict=True)
-                if bill and call.recorded
-            ]
-            sums.append(None if None in told else sum(usd for usd in told if usd is not None))
-        sent, whole = sums
-        real = self.first_row().recorded_usd
-        if (
-            sent is None
-            or not whole
-            or not real
-            or self.recording.compactions
-            or any(not one.is_sendable_whole for one in known)
-        ):
-            return sent, whole
-        # The client sent its whole history, so its price is known; pauses and other errors of ours fall out of the ratio.
-        return real * sent / whole, real
+        return provider_bills(
+            [
+                RecordedCall(call.sent, call.raw if call.is_sendable_whole else None, call.recorded)
+                for call in known
+                if call.recorded
+            ],
+            counts,
+            find(done.model),
+            recorded_usd=self.first_row().recorded_usd,
+            is_compacted=bool(self.recording.compactions),
+        )
 
     def _child(self, name: str) -> PageChild:
         """Return a sub-agent; older versions of Claude Code name it by the tool call that it answers."""

@@ -13,6 +13,8 @@ from foveal.analysis.inspect.cost import CostTotals, FoldCost, ReportedUsage
 from foveal.analysis.inspect.next_fold import NextFold
 from foveal.analysis.inspect.prefix_moves import PrefixMove
 from foveal.analysis.replay.bills import Bill, RecordedBill
+from foveal.analysis.replay.provider_counts import ProviderCounts, RecordedCall, provider_bills
+from foveal.models.catalogue import find
 from foveal.text.display import visible
 
 _WORD_CHARS = 400
@@ -178,6 +180,8 @@ class OverviewRow(msgspec.Struct, frozen=True):
     """The address of the session that opened it; empty if there is none."""
     error: str = ""
     """Why there is no page of it."""
+    title: str = ""
+    """The line for people that it was given; empty if there is none."""
     calls: int = 0
     messages: int = 0
     sent_tokens: int = 0
@@ -189,7 +193,8 @@ class OverviewRow(msgspec.Struct, frozen=True):
     too_large: int = 0
     """Calls whose whole history is larger than the model takes."""
     recorded_usd: float | None = None
-    """The bill by the provider's counts; None where they are not recorded."""
+    """The bill of the recording agent's own requests, by the provider's counts; None where they are not recorded, and for
+    sessions of a store, whose requests are the prompts that were sent."""
     folds: int = 0
     is_running: bool = False
     """Whether a process may append to it now."""
@@ -241,6 +246,8 @@ def overview_row(session: PageSession) -> OverviewRow:
     run = session.runs[0]
     recorded = [call.recorded.cost_usd for call in run.calls if call.recorded]
     known = [usd for usd in recorded if usd is not None]
+    recorded_usd = sum(known) if known else None
+    sent_usd, whole_usd = _comparable_bills(session, run, recorded_usd)
     return OverviewRow(
         name=session.name,
         source=session.source,
@@ -250,12 +257,38 @@ def overview_row(session: PageSession) -> OverviewRow:
         calls=run.total.calls,
         sent_tokens=run.total.sent_tokens,
         cached_tokens=run.total.cached_tokens,
-        sent_usd=with_replies(run.total, run.total.sent_usd),
-        whole_usd=with_replies(run.total, run.total.everything_usd),
+        sent_usd=sent_usd,
+        whole_usd=whole_usd,
         too_large=run.total.too_large,
-        recorded_usd=sum(known) if known else None,
+        recorded_usd=recorded_usd,
         folds=len(run.folds),
     )
+
+
+def _comparable_bills(
+    session: PageSession, run: PageRun, recorded_usd: float | None
+) -> tuple[float | None, float | None]:
+    """Return the bills of the prompts and of the whole history, in the provider's counts where it counted them."""
+    calls = [
+        RecordedCall(call.sent, call.whole if call.fits_whole else None, call.recorded)
+        for call in run.calls
+        if call.recorded
+    ]
+    if calls:
+        counts = ProviderCounts(session.hidden, session.ratio)
+        is_compacted = any(call.is_compacted for call in run.calls)
+        facts = find(run.calls[-1].model)
+        return provider_bills(calls, counts, facts, recorded_usd=recorded_usd, is_compacted=is_compacted)
+    bills = (in_provider_counts(run.total, usd) for usd in (run.total.sent_usd, run.total.everything_usd))
+    sent_usd, whole_usd = (with_replies(run.total, usd) for usd in bills)
+    return sent_usd, whole_usd
+
+
+def in_provider_counts(total: CostTotals, usd: float | None) -> float | None:
+    """Return a bill of input as the provider would count it, by its counts of the prompts that were sent."""
+    if usd is None or not total.reported_usd or not total.estimated_usd:
+        return usd
+    return usd * total.reported_usd / total.estimated_usd
 
 
 def with_replies(total: CostTotals, usd: float | None) -> float | None:

@@ -246,7 +246,7 @@ class SessionPages:
 def _with_card(row: OverviewRow, card: OverviewRow) -> OverviewRow:
     """Return a row with the newest facts of the store, and with the figures that were counted before."""
     return msgspec.structs.replace(
-        row, updated=card.updated, messages=card.messages, is_running=card.is_running, error=""
+        row, title=card.title, updated=card.updated, messages=card.messages, is_running=card.is_running, error=""
     )
 
 

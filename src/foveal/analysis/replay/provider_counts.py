@@ -4,11 +4,12 @@ A recording often lacks the system prompt and the tools of its client, which the
 vocabulary may not be the model's own. Both must be in a bill that is to be compared with the recorded one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from foveal.analysis.replay.bills import Bill
+from foveal.analysis.replay.bills import Bill, RecordedBill
 from foveal.models.catalogue import ModelFacts, cost_usd
 
 _LEAST_PAIRS = 8
@@ -32,6 +33,43 @@ class ProviderCounts(msgspec.Struct, frozen=True):
         the prompt."""
         cached = round(self.ratio * bill.cached) + min(self.fixed, fixed_cached)
         return cost_usd(facts, cached, max(0, self.of(bill.tokens) - cached), output_tokens)
+
+
+class RecordedCall(NamedTuple):
+    """A call that the provider counted, and our bills for it."""
+
+    sent: Bill | None
+    """None if no prompt could have been sent."""
+    whole: Bill | None
+    """None if the model does not take the whole history."""
+    recorded: RecordedBill
+
+
+def provider_bills(
+    calls: Sequence[RecordedCall],
+    counts: ProviderCounts,
+    facts: ModelFacts,
+    *,
+    recorded_usd: float | None,
+    is_compacted: bool,
+) -> tuple[float | None, float | None]:
+    """Return the bills of the prompts and of the whole history in the provider's counts: only so can they be compared with the
+    recorded bill. `is_compacted` says that the client did not send its whole history."""
+
+    def price(call: RecordedCall, bill: Bill | None) -> float | None:
+        cached = call.recorded.cached if call is calls[0] else counts.fixed
+        return counts.usd(bill, call.recorded.output_tokens, facts, fixed_cached=cached) if bill else 0.0
+
+    sent, whole = _sum(price(call, call.sent) for call in calls), _sum(price(call, call.whole) for call in calls)
+    if sent is None or not whole or not recorded_usd or is_compacted or any(call.whole is None for call in calls):
+        return sent, whole
+    # The client sent its whole history, so its price is known; pauses and other errors of ours fall out of the ratio.
+    return recorded_usd * sent / whole, recorded_usd
+
+
+def _sum(prices: Iterable[float | None]) -> float | None:
+    known = list(prices)
+    return None if None in known else sum(usd for usd in known if usd is not None)
 
 
 def provider_counts(pairs: Sequence[tuple[int, int]]) -> ProviderCounts:

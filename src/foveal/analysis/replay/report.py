@@ -1,7 +1,6 @@
 """Replays in numbers to compare: totals, tables, and the format of numbers."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import msgspec
 
 from foveal.analysis.replay.replay import Replay, ReplayedCall
 
-_NUMBER = re.compile(r"(?<![\w.-])\d[\d,]*(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?![\w.])")
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -122,17 +121,26 @@ def others(replay: Replay, sums: Totals) -> int:
 
 
 def note_lines(replays: Sequence[Replay]) -> list[str]:
-    """Return every note once, with the number of sessions that it is about; notes that differ in a number only are one."""
+    """Return every note once, with the number of sessions that it is about; notes that differ in their numbers only are one,
+    with the range of each."""
     if len(replays) == 1:
         return list(dict.fromkeys(replays[0].notes))
-    alike: dict[str, Counter[str]] = {}
+    alike: dict[str, list[str]] = {}
     for replay in replays:
         for note in dict.fromkeys(replay.notes):
-            alike.setdefault(_NUMBER.sub("…", note), Counter())[note] += 1
-    return [
-        f"{notes.total()} session{'s' * (notes.total() > 1)}: {form if len(notes) > 1 else next(iter(notes))}"
-        for form, notes in alike.items()
-    ]
+            alike.setdefault(_NUMBER.sub("", note), []).append(note)
+    return [f"{counted(len(notes), 'session')}: {_with_ranges(notes)}" for notes in alike.values()]
+
+
+def _with_ranges(notes: Sequence[str]) -> str:
+    """Return notes that differ in their numbers only as one: each number that differs as the range of its values."""
+    places = iter(zip(*map(_NUMBER.findall, notes), strict=True))
+
+    def span(_found: re.Match[str]) -> str:
+        values = sorted(set(next(places)), key=lambda text: int(text.replace(",", "")))
+        return values[0] if len(values) == 1 else f"{values[0]}–{values[-1]}"
+
+    return _NUMBER.sub(span, notes[0])
 
 
 def document(replays: Sequence[Replay], errors: Sequence[str] = ()) -> dict[str, Any]:
@@ -240,16 +248,20 @@ NO_USAGE = "none"
 
 
 def cells(name: str, sums: Totals, tokens: Callable[[int], str] = short) -> tuple[str, ...]:
-    """Return one line of the table, under `HEAD`. Tokens are `short` unless another form is given."""
+    """Return one line of the table, under `HEAD`. Tokens are `short` unless another form is given.
+
+    Raw sums of fewer calls than the sent ones say of how many: else they would pass for the cheaper ones.
+    """
+    sendable = f" ({sums.calls - sums.unsendable:,} of {sums.calls:,} calls)" if sums.unsendable else ""
     return (
         name,
         f"{sums.calls:,}",
-        tokens(sums.raw_tokens),
+        f"{tokens(sums.raw_tokens)}{sendable}",
         tokens(sums.recorded_tokens) if sums.recorded_calls else NO_USAGE,
         tokens(sums.sent_tokens),
         percent(sums.cached_share),
         f"{sums.prefix_moves:,}",
-        usd(sums.raw_usd),
+        f"{usd(sums.raw_usd)}{sendable}",
         usd(sums.recorded_usd) if sums.recorded_calls else NO_USAGE,
         usd(sums.sent_usd),
         tokens(sums.largest_sent),

@@ -55,9 +55,15 @@ function drawSizes(canvas, run, by, marks, height) {
   for (const [at, colour] of marks) mark(context, width, [10, height - 16], n, at, colour);
 }
 
+// The tokens at the top of the chart: room for the limit and for every prompt. The whole history may leave it.
+function chartTop(run) {
+  const most = run.calls.reduce((all, call) => Math.max(all, call.tokens), 1);
+  return (doc.hidden + Math.max(Math.min(run.limit, most * 2.5), most)) * 1.03;
+}
+
 function paintSizes(g, width, height, run, by) {
-  const n = run.calls.length, top = 16, bottom = height - 18, hidden = doc.hidden || 0, most = run.calls.reduce((all, call) => Math.max(all, call.tokens), 1);
-  const max = (hidden + Math.max(Math.min(run.limit, most * 2.5), most)) * 1.03, wide = (width - LEFT - RIGHT) / n;
+  const n = run.calls.length, top = 16, bottom = height - 18, hidden = doc.hidden || 0;
+  const max = chartTop(run), wide = (width - LEFT - RIGHT) / n;
   const y = (tokens) => bottom - (bottom - top) * Math.min(tokens, max) / max;
   g.font = `10.5px ${colours.sans}`;
   g.textBaseline = "middle";
@@ -88,7 +94,12 @@ function paintSizes(g, width, height, run, by) {
   g.strokeStyle = colours.ink;
   g.globalAlpha = .6;
   g.beginPath();
-  run.calls.forEach((call, i) => { const at = [xOf(i + .5, n, width), y(hidden + call.whole.tokens)]; if (i) g.lineTo(...at); else g.moveTo(...at); });
+  let isOutside = true;
+  run.calls.forEach((call, i) => {
+    const at = [xOf(i + .5, n, width), y(hidden + call.whole.tokens)], wasOutside = isOutside;
+    isOutside = hidden + call.whole.tokens > max;
+    if (wasOutside) g.moveTo(...at); else g.lineTo(...at); // the line ends at the top, where it leaves the chart
+  });
   g.stroke();
   g.setLineDash([]);
   paintRecorded(g, width, run, y, max);

@@ -54,12 +54,13 @@ function theme() {
 function showFigures() {
   const run = theRun(), total = run.total, fewer = (a, b) => b ? `${a <= b ? "−" : "+"}${Math.abs(Math.round(100 * (1 - a / b)))} %` : "", last = run.calls[run.calls.length - 1];
   const figure = (value, name, more) => h("div", { class: "figure" }, h("b", {}, value), name, h("i", {}, more || "\u00a0"));
-  const whole = `${say("whole history {n}", { n: usd(total.everything_usd) })}${total.sent_usd !== null && total.everything_usd ? ` (${fewer(total.sent_usd, total.everything_usd)})` : ""}${total.too_large ? say(", {n} calls too large for the model", { n: count(total.too_large) }) : ""}`;
+  const hasReplies = total.output_usd !== null, bill = (input) => input === null ? null : input + (total.output_usd ?? 0), sent = bill(total.sent_usd), everything = bill(total.everything_usd);
+  const whole = `${say("whole history {n}", { n: usd(everything) })}${sent !== null && everything ? ` (${fewer(sent, everything)})` : ""}${total.too_large ? say(", {n} calls too large for the model", { n: count(total.too_large) }) : ""}`;
   $("figures").replaceChildren(...[
     figure(count(total.calls), say("calls"), say("{n} messages", { n: count(doc.entries.length) })),
     overview.events && last ? figure(percent(last.tokens, last.limit), say("of the limit now"), say("{n} of {limit} tokens", { n: count(last.tokens), limit: count(last.limit) })) : null,
     figure(short(total.sent_tokens), say("tokens sent"), `${say("whole history {n}", { n: short(total.everything_tokens) })} (${fewer(total.sent_tokens, total.everything_tokens)})`),
-    figure(usd(total.sent_usd), say("input"), whole),
+    figure(usd(sent), hasReplies ? say("cost, replies included") : say("cost, input only"), whole),
     figure(percent(total.cached_tokens, total.sent_tokens), say("from the cache"), say("{n} calls with a moved prefix", { n: count(run.calls.filter((call) => call.moved).length) })),
     figure(count(run.folds.length), say("folds"), say("they saved {n}", { n: usd(total.folds_usd) })),
     figure(short(run.calls.reduce((most, call) => Math.max(most, call.tokens), 0)), say("largest prompt"), say("limit {n}", { n: short(run.limit) })),
@@ -73,13 +74,14 @@ function showCharts() {
   drawSizes($("sizes"), run, S.by, marks, Math.round(185 * tall));
   drawAnew($("anew"), run, marks, 54);
   drawMap($("map"), doc, run, { marks, entry: S.entry }, Math.round(215 * tall));
-  const whole = run.calls[n - 1]?.whole.tokens || 0, keys = [say("dashed: whole history, up to {n}", { n: short(whole) }), say("▲ fold")];
+  const whole = run.calls[n - 1]?.whole.tokens || 0, leaves = run.calls.find((call) => doc.hidden + call.whole.tokens > chartTop(run));
+  const keys = [leaves ? say("dashed: whole history, above the chart from call {call} on, up to {n}", { call: leaves.call, n: short(whole) }) : say("dashed: whole history, up to {n}", { n: short(whole) }), say("▲ fold")];
   if (run.calls.some((call) => call.recorded)) keys.push(say("orange line: as it was recorded"));
   if (run.calls.some((call) => call.is_compacted)) keys.push(say("◆ the client compacted"));
   if (doc.hidden) keys.push(say("hatched: not visible here"));
   $("chart-note").textContent = ` · ${keys.join(" · ")}`;
-  $("sizes").setAttribute("aria-label", say("Tokens of the prompts of {n} calls; the view Calls has them as a table. Arrow keys choose a call.", { n }));
-  $("anew").setAttribute("aria-label", say("Tokens billed anew in {n} calls; the view Calls has them as a table.", { n }));
+  $("sizes").setAttribute("aria-label", say("Tokens of the prompts of {n} calls; the view Calls has them as a table. Arrow keys choose a call.", { n: count(run.total.calls) }));
+  $("anew").setAttribute("aria-label", say("Tokens billed anew in {n} calls; the view Calls has them as a table.", { n: count(run.total.calls) }));
   $("map").setAttribute("aria-label", say("How sharply each of {m} messages was shown by each call. Arrow keys left and right choose a call, up and down a message; its life is shown as a table.", { m: doc.entries.length }));
 }
 

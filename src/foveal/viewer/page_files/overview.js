@@ -6,14 +6,14 @@ let news = null, isListQueued = false, showsAll = false;
 const saving = (one) => one.recorded_usd > 0 && one.sent_usd !== null ? 1 - one.sent_usd / one.recorded_usd : one.whole_usd > 0 && one.sent_usd !== null && !one.too_large ? 1 - one.sent_usd / one.whole_usd : null;
 // name, title, kind of cell, value to sort by, text
 const columns = () => [
-  ["name", say("session"), "name", (one) => one.name, (one) => one.name || say("(no name)")],
+  ["name", say("session"), "name", (one) => one.title || one.name, (one) => [one.title, one.name].filter(Boolean).join(" · ") || say("(no name)")],
   ["project", say("project"), "project", (one) => one.project, (one) => one.project],
   ["updated", say("last used"), "span", (one) => one.updated, (one) => one.updated + (one.is_running ? ` ● ${say("running")}` : "")],
   ["calls", say("calls"), "n", (one) => one.calls, (one) => one.calls ? count(one.calls) : "–"],
   ["pressure", say("of limit"), "n", (one) => one.pressure, (one) => one.pressure === null ? "–" : percent(one.pressure, 1)],
   ["recorded", say("recorded bill"), "n", (one) => one.recorded_usd, (one) => usd(one.recorded_usd)],
   ["sent", sentAs(), "n", (one) => one.sent_usd, (one) => usd(one.sent_usd)],
-  ["saving", say("saved"), "n", saving, (one) => saving(one) === null ? "" : `${Math.round(100 * saving(one))} %`],
+  ["saving", say("saved"), "n", saving, (one) => saving(one) === null ? "" : saving(one) < 0 ? say("{n} % more", { n: Math.round(-100 * saving(one)) }) : `${Math.round(100 * saving(one))} %`],
   ["whole", say("whole history"), "n", (one) => one.whole_usd, (one) => `${usd(one.whole_usd)}${one.too_large ? " *" : ""}`],
   ["cache", say("from the cache"), "n", (one) => one.sent_tokens ? one.cached_tokens / one.sent_tokens : null, (one) => percent(one.cached_tokens, one.sent_tokens)],
   ["folds", say("folds"), "n", (one) => one.sent_tokens ? one.folds : null, (one) => one.sent_tokens ? count(one.folds) : "–"],
@@ -24,7 +24,7 @@ const columns = () => [
 const sentAs = () => S.budget ? say("with {n} tokens", { n: count(S.budget) }) : say(overview.sent_as);
 
 function sortedRows() {
-  const wanted = S.q.trim().toLowerCase(), rows = overview.sessions.map((one, at) => [one, at]).filter(([one]) => !wanted || `${one.name}\n${one.project}\n${one.model}\n${one.source}`.toLowerCase().includes(wanted));
+  const wanted = S.q.trim().toLowerCase(), rows = overview.sessions.map((one, at) => [one, at]).filter(([one]) => !wanted || `${one.name}\n${one.title}\n${one.project}\n${one.model}\n${one.source}`.toLowerCase().includes(wanted));
   const [name, isDown] = S.sort ? [S.sort.replace("-", ""), S.sort.startsWith("-")] : [null, false], column = columns().find((one) => one[0] === name);
   if (!column) return rows;
   const value = ([one]) => column[3](one) ?? null, order = (a, b) => a === b ? 0 : a === null || a === "" ? 1 : b === null || b === "" ? -1 : (typeof a === "string" ? a.localeCompare(b) : a - b) * (isDown ? -1 : 1);
@@ -37,7 +37,7 @@ function sums() {
   if (!known.length) return null;
   const of = (figure) => known.reduce((sum, one) => sum + figure(one), 0), before = of((one) => both.length ? one.recorded_usd : one.whole_usd), after = of((one) => one.sent_usd);
   const figure = (value, name, more) => h("div", { class: "figure" }, h("b", {}, value), name, h("i", {}, more));
-  return h("section", { id: "sums", "aria-label": say("Totals") }, figure(usd(before), both.length ? say("recorded") : say("whole history"), say("{n} of {all} sessions, replies included", { n: count(known.length), all: count(overview.sessions.length) })), figure(usd(after), sentAs(), say("in the provider's counts where they are known")), figure(`${after <= before ? "−" : "+"}${Math.abs(Math.round(100 * (1 - after / before)))} %`, usd(before - after), say("less than before")));
+  return h("section", { id: "sums", "aria-label": say("Totals") }, figure(usd(before), both.length ? say("recorded") : say("whole history"), overview.sessions.length === 1 ? say("1 session, replies included") : say("{n} of {all} sessions, replies included", { n: count(known.length), all: count(overview.sessions.length) })), figure(usd(after), sentAs(), say("in the provider's counts where they are known")), figure(`${after <= before ? "−" : "+"}${Math.abs(Math.round(100 * (1 - after / before)))} %`, usd(Math.abs(before - after)), after <= before ? say("less than before") : say("more than before")));
 }
 
 function slider() {
@@ -91,7 +91,7 @@ function showOverview() {
   const few = showsAll ? rows : rows.slice(0, MOST_ROWS), notes = [say("Each session opens by a click or with Enter. Bills are of whole sessions, replies included; where a provider's counts were recorded, all are in these, with the fixed part that the file does not hold."), overview.sessions.some((one) => one.too_large) ? say("*: some of these prompts are larger than the model takes.") : ""];
   $("overview").replaceChildren(...nodes([
     overview.report ? reportElements(overview.report) : null,
-    overview.sessions.length ? [h("h2", {}, say("{n} sessions", { n: count(rows.length) })), overview.note ? h("p", { class: "dim" }, say(overview.note)) : null, sums(), slider(), overview.events && waiting ? h("p", { class: "dim", id: "waiting" }, say("The bills of {n} sessions are still being counted; they appear as they are known.", { n: count(waiting) })) : null, h("div", { class: "wide" }, table(heads, few.map(cellsOf), { caption: notes.join(" ") })), few.length < rows.length ? h("p", {}, h("button", { type: "button", "data-key": "all", onclick: () => { showsAll = true; showOverview(); } }, say("Show all {n} rows", { n: count(rows.length) }))) : null] : null,
+    overview.sessions.length ? [h("h2", {}, rows.length === 1 ? say("1 session") : say("{n} sessions", { n: count(rows.length) })), overview.note ? h("p", { class: "dim" }, say(overview.note)) : null, sums(), slider(), overview.events && waiting ? h("p", { class: "dim", id: "waiting" }, waiting === 1 ? say("The bill of 1 session is still being counted; it appears when it is known.") : say("The bills of {n} sessions are still being counted; they appear as they are known.", { n: count(waiting) })) : null, h("div", { class: "wide" }, table(heads, few.map(cellsOf), { caption: notes.join(" ") })), few.length < rows.length ? h("p", {}, h("button", { type: "button", "data-key": "all", onclick: () => { showsAll = true; showOverview(); } }, say("Show all {n} rows", { n: count(rows.length) }))) : null] : null,
   ]));
   if (key) document.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({ preventScroll: true });
   writeAddress();

@@ -70,7 +70,7 @@ const dearer = (move) => move.usd === null || move.usd === undefined ? "" : say(
 
 function callHead(call) {
   const run = theRun(), foldsHere = run.folds.filter((fold) => fold.call === call.call), prices = [[say("from the cache"), call.price_read], [say("anew"), call.price_write]].filter(([, price]) => price !== null && price !== undefined);
-  const about = [say("of {n}", { n: run.calls[run.calls.length - 1].call }), call.model, say("{n} of {limit} tokens", { n: count(call.tokens), limit: count(call.limit) }), prices.length ? say("a million tokens {prices}", { prices: prices.map(([name, price]) => `${name} ${usd(price)}`).join(", ") }) : "", call.time_ms > 1e12 ? new Date(call.time_ms).toLocaleString() : "", call.is_answered ? "" : say("the next one, not answered yet")];
+  const about = [call.is_answered ? say("of {n}", { n: run.calls.findLast((one) => one.is_answered).call }) : "", call.model, say("{n} of {limit} tokens", { n: count(call.tokens), limit: count(call.limit) }), prices.length ? say("a million tokens {prices}", { prices: prices.map(([name, price]) => `${name} ${usd(price)}`).join(", ") }) : "", call.time_ms > 1e12 ? new Date(call.time_ms).toLocaleString() : "", call.is_answered ? "" : say("the next one, not answered yet")];
   return [
     h("h2", {}, say("Call {n}", { n: call.call }), h("small", {}, ` ${about.filter(Boolean).join(" · ")}`)),
     ruler(call), h("p", {}, billText(call), " ", h("span", { class: "dim" }, otherCounts(call))),
@@ -144,6 +144,7 @@ function costPanel() {
   const run = theRun(), total = run.total, movers = new Map();
   for (const call of run.calls) for (const move of call.moves || []) { const found = movers.get(move.who) || [0, 0, 0]; movers.set(move.who, [found[0] + 1, found[1] + move.tokens, found[2] + (move.usd || 0)]); }
   const sums = [[say("tokens sent"), count(total.sent_tokens), count(total.everything_tokens)], [say("of them from the cache"), percent(total.cached_tokens, total.sent_tokens), percent(total.everything_cached_tokens, total.everything_tokens)], [say("input"), usd(total.sent_usd), usd(total.everything_usd)], [say("replies"), usd(total.output_usd), usd(total.output_usd)]];
+  if (total.output_usd !== null && total.sent_usd !== null && total.everything_usd !== null) sums.push([say("cost, replies included"), usd(total.sent_usd + total.output_usd), usd(total.everything_usd + total.output_usd)]);
   if (total.reported_calls) sums.push([say("input by the provider's counts, {n} calls", { n: total.reported_calls }), usd(total.reported_usd), ""]);
   const recorded = run.calls.filter((call) => call.recorded && call.recorded.cost_usd !== null);
   if (recorded.length) sums.push([say("as it was recorded, replies included, {n} calls", { n: recorded.length }), usd(recorded.reduce((sum, call) => sum + call.recorded.cost_usd, 0)), ""]);
