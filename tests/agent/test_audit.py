@@ -80,7 +80,10 @@ def test_every_decision_of_a_run_is_told_with_its_actor(store):
 def test_a_timeout_is_nobodys_decision(store):
     """Neither the user's nor a rule's."""
     agent = agent_with(
-        FakeModel(calls("remove", path="a"), says("Well.")), remove, approvals=RULES[1:], limits=Limits(question_s=0.0001)
+        FakeModel(calls("remove", path="a"), says("Well.")),
+        remove,
+        approvals=RULES[1:],
+        limits=Limits(question_s=0.0001),
     )
 
     async def talk():
