@@ -80,9 +80,14 @@ def check_secret(secret: bytes | None) -> None:
         raise BadInput(f"a session's secret of {len(secret)} bytes; give 16 to {NAME_BYTES} random bytes, or none")
 
 
+def is_artifact(name: str) -> bool:
+    """Return whether this can be the name of an artifact."""
+    return _SHA256.fullmatch(name) is not None
+
+
 def check_artifact(sha256: str) -> None:
     """Raise `BadInput` unless this is the name of an artifact: nothing else is ever looked up."""
-    if not _SHA256.fullmatch(sha256):
+    if not is_artifact(sha256):
         raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
 
 

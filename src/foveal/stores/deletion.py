@@ -5,13 +5,12 @@ deletion that leaves nothing, and it is paid only for sessions that have artifac
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.stores.port import SessionCard, Store, Tombstone
+from foveal.stores.port import KeptArtifact, SessionCard, Store, Tombstone
 from foveal.stores.references import artifacts_named
-from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import NotFound
 
 _CHILD = "/"
@@ -54,12 +53,15 @@ def delete_sessions(store: Store, names: Sequence[str], *, takeover: bool = Fals
     """Delete these sessions, their children, and the artifacts that no other session names. All of them or none."""
     began_ms = time.time_ns() // 1_000_000
     doomed = [card.id for card in with_children(store, names)]
-    artifacts = {(tenant_of(name), sha256) for name in doomed for sha256 in artifacts_named(store.rows(name))}
+    artifacts = {one.name: one for name in doomed for one in _kept_for(store, name)}
     tombstones = store.delete(doomed, takeover=takeover)
     for card in store.cards() if artifacts else ():
-        artifacts -= {(tenant_of(card.id), sha256) for sha256 in artifacts_named(store.rows(card.id))}
-    removed = sum(
-        artifacts_of(store.artifacts, tenant).delete(sha256, unless_put_after_ms=began_ms)
-        for tenant, sha256 in artifacts
-    )
+        for one in _kept_for(store, card.id):
+            artifacts.pop(one.name, None)
+    removed = sum(one.remove(unless_put_after_ms=began_ms) for one in artifacts.values())
     return Deletion(tuple(doomed), tuple(tombstones), removed)
+
+
+def _kept_for(store: Store, session: str) -> Iterator[KeptArtifact]:
+    artifacts = store.artifacts_for(session)
+    return (one for sha256 in set(artifacts_named(store.rows(session))) for one in artifacts.kept(sha256))

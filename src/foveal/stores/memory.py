@@ -26,7 +26,9 @@ from foveal.stores.opened import opened
 from foveal.stores.port import (
     PAGE_CARDS,
     ArtifactCard,
+    Artifacts,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -36,6 +38,7 @@ from foveal.stores.port import (
     StoreStats,
     Tombstone,
 )
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError, TailLost
 
 
@@ -143,6 +146,14 @@ class MemoryArtifacts:
         self._sidecars.pop(sha256, None)
         return self._kept.pop(sha256, None) is not None
 
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        check_artifact(sha256)
+        return (KeptArtifact(sha256, self),)
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        return sorted(self._kept)
+
     def size_bytes(self) -> int:
         """Return the bytes of all artifacts and what is kept beside them."""
         return sum(len(data) for kept in (self._kept, self._sidecars) for data in kept.values())
@@ -166,6 +177,9 @@ class MemoryStore:
         self._scopes: dict[str, _ScopeState] = {}
         self._tombstones: list[Tombstone] = []
         self._is_closed = False
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None

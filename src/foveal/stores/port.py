@@ -185,6 +185,17 @@ class StoreStats(msgspec.Struct, frozen=True):
     """Bytes, by the part of the store that takes them."""
 
 
+class KeptArtifact(msgspec.Struct, frozen=True):
+    """An artifact by the name that it has in its place: the hash of its bytes, or, for a tenant or under keys, a hash of that."""
+
+    name: str
+    place: "Artifacts"
+
+    def remove(self, *, unless_put_after_ms: int) -> bool:
+        """Remove it, and return whether it was there and was not put later than this moment."""
+        return self.place.delete(self.name, unless_put_after_ms=unless_put_after_ms)
+
+
 class Artifacts(Protocol):
     """Large contents, each under the SHA-256 of its bytes. A name that is no such hash is `BadInput` in every method."""
 
@@ -214,6 +225,10 @@ class Artifacts(Protocol):
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         """Remove an artifact and its sidecar, and return whether it was there. One that was put later than this moment
         stays: its new log may be about to name it."""
+        ...
+
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        """Return an artifact by each name under which its bytes may be kept, there or not."""
         ...
 
 
@@ -271,7 +286,12 @@ class Scope(Protocol):
 class Store(Protocol):
     @property
     def artifacts(self) -> Artifacts:
-        """The artifacts that the logs of this store refer to."""
+        """The artifacts for which no session is known yet, as `keep_stream` keeps them. Every session of this handle finds
+        them."""
+        ...
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        """Return the artifacts that the log of a session names, there or not. Nobody else decides where they lie."""
         ...
 
     def acquire(

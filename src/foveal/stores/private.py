@@ -28,7 +28,8 @@ from foveal.stores.checks import (
     check_title,
 )
 from foveal.stores.data_key import DataKey, new_envelope, open_envelope
-from foveal.stores.encrypted_artifacts import EncryptedArtifacts
+from foveal.stores.encrypted_artifacts import sealed_places
+from foveal.stores.format import ENVELOPE
 from foveal.stores.keys import REMEMBERED_S, Keys, RememberedKeys
 from foveal.stores.port import (
     PAGE_CARDS,
@@ -46,8 +47,9 @@ from foveal.stores.port import (
     Tombstone,
     Writer,
 )
+from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
-from foveal.stores.tenants import TenantArtifacts, tenant_prefix
+from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError
 
 T = TypeVar("T")
@@ -68,14 +70,19 @@ class PrivateStore:
         self._keys = None if keys is None else RememberedKeys(keys)
         self._tenant = tenant
         self._prefix = tenant_prefix(tenant)
-        own = TenantArtifacts(inner.artifacts, tenant or "")
-        self.artifacts: Artifacts = own if self._keys is None else EncryptedArtifacts(own, self._keys)
+        self.artifacts: Artifacts = self._artifacts_of([tenant], is_encrypted=self._keys is not None)
         self._data_keys: OrderedDict[str, tuple[float, DataKey | None]] = OrderedDict()
         """The data key of each session, and when it was unwrapped."""
         self._spare: OrderedDict[str, bytes] = OrderedDict()
         """Envelopes that were made for sessions and not needed, because they were there: each is for its session alone."""
         self._indexes: OrderedDict[object, SearchIndex] = OrderedDict()
         self._own_tombstones: list[Tombstone] = []
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        """Return the artifacts of a session: encrypted if the session is, or is new and there are keys."""
+        name = self._prefix + session
+        owners = owners_of(session) if self._tenant is None else (self._tenant,)
+        return self._artifacts_of(owners, is_encrypted=self._keys is not None and self._is_encrypted(name))
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -243,6 +250,24 @@ class PrivateStore:
         if not session:
             raise NotFound("there is no session ''")
         return self._prefix + session
+
+    def _artifacts_of(self, owners: Sequence[str | None], *, is_encrypted: bool) -> Artifacts:
+        """Return the artifacts that a session can name if these own them: the first one owns those that are put."""
+        shelf = self._inner.artifacts
+        plain = [artifacts_of(shelf, owner) for owner in owners]
+        if self._keys is None:
+            return in_places(plain[0], plain)
+        sealed = [place for owner in owners for place in sealed_places(shelf, owner, self._keys)]
+        return in_places(sealed[0], sealed) if is_encrypted else in_places(plain[0], [*sealed, *plain])
+
+    def _is_encrypted(self, name: str) -> bool:
+        since_s, key = self._data_keys.get(name, (-REMEMBERED_S, None))
+        if time.monotonic() - since_s < REMEMBERED_S:
+            return key is not None
+        try:
+            return self._inner.secret(name).startswith(ENVELOPE)
+        except NotFound:
+            return True  # it will be, when it is made
 
     def _card(self, card: SessionCard) -> SessionCard:
         scope = card.scope and card.scope.removeprefix(self._prefix)

@@ -63,6 +63,7 @@ from foveal.stores.postgres.records import (
     verified_snapshot,
 )
 from foveal.stores.postgres.schema import drop_empty_partitions, make_partition, migrate, partition_of
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import BadInput, LeaseLost, NotFound, SessionHeld, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
@@ -219,6 +220,9 @@ class PostgresStore:
     def round_trips(self) -> int:
         """Times that a caller or a thread of this handle has waited for the server."""
         return self._connections.round_trips
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None

@@ -30,7 +30,19 @@ from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
-from foveal.stores.port import PAGE_CARDS, Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
+from foveal.stores.port import (
+    PAGE_CARDS,
+    Artifacts,
+    Draft,
+    KeptNote,
+    Opened,
+    Row,
+    SessionCard,
+    Snapshot,
+    StoreStats,
+    Tombstone,
+)
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
@@ -127,6 +139,9 @@ class SqliteStore:
         self._commits = GroupCommit(db, self.path, self._lease, file.close)
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
