@@ -14,7 +14,7 @@ pytest.importorskip("cryptography", reason="the extra `keys` is not installed")
 import foveal
 from foveal.recall.search import search
 from foveal.stores.chain import link, seed
-from foveal.stores.deletion import delete_sessions
+from foveal.stores.deletion import delete_expired, delete_sessions
 from foveal.stores.examination import examine_store
 from foveal.stores.format import ENVELOPE
 from foveal.stores.keys import LocalKeys, RememberedKeys, read_keys
@@ -155,6 +155,30 @@ def test_without_keys_nothing_is_moved_or_exported_in_part(tmp_path: Path) -> No
         assert target.cards() == []
         assert examine_store(store, "here").encrypted == 1
     assert examine(tmp_path / "a.db").encrypted == 1
+
+
+def test_without_keys_an_encrypted_session_is_not_deleted(tmp_path: Path) -> None:
+    """Its artifacts could not be told and would stay, readable with the wrapping key: the sentence says what to give."""
+    keys = some_keys()
+    with foveal.open_store(tmp_path / "a.db", keys=keys) as store:
+        speak(store, "s")
+    with foveal.open_store(tmp_path / "a.db") as store:
+        for act in (lambda: delete_sessions(store, ["s"]), lambda: delete_expired(store, 1 << 50)):
+            with refused(StoreError, "Nothing was deleted", "FOVEAL_KEYS"):
+                act()
+        assert len(store.cards()) == 1
+    with foveal.open_store(tmp_path / "a.db", keys=keys) as store:
+        assert (delete_sessions(store, ["s"]).artifacts, store.kept_artifacts()) == (1, [])
+
+
+def test_a_session_under_a_lost_key_can_be_deleted(tmp_path: Path) -> None:
+    """Which artifacts it named is not known: the outcome says so, and that they go with `vacuum`."""
+    with foveal.open_store(tmp_path / "a.db", keys=some_keys()) as store:
+        speak(store, "s")
+    with foveal.open_store(tmp_path / "a.db", keys=some_keys()) as store:
+        done = delete_sessions(store, ["s"])
+        assert (done.sessions, store.cards()) == (("s",), [])
+        assert "`foveal store vacuum` removes" in done.left[0]
 
 
 def test_a_title_is_encrypted_and_a_tag_is_not(tmp_path: Path) -> None:

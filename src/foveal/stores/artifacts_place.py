@@ -6,13 +6,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from foveal.stores.artifacts import FileArtifacts
-from foveal.stores.port import Artifacts
+from foveal.stores.port import ArtifactShelf
 from foveal.values.errors import BadInput, MissingExtra
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
 
 
-def open_artifacts(place: str | Path) -> Artifacts:
+def open_artifacts(place: str | Path) -> ArtifactShelf:
     """Open the artifacts at a place: a folder, `file:///FOLDER`, or `s3://BUCKET/PREFIX`, `gs://…`, `az://…`."""
     text = str(place)
     if isinstance(place, Path) or "://" not in text:

@@ -1,10 +1,10 @@
 """The checks of names and drafts that every store makes before it writes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from foveal.stores.port import Draft, KeptNote, Row
-from foveal.values.errors import BadEntry, BadInput
+from foveal.values.errors import BadEntry, BadInput, SessionChanged
 
 NAME_BYTES = 512
 """Longest session name, entry id and author: far above any id in use, far below an SQLite page."""
@@ -89,6 +89,21 @@ def check_artifact(sha256: str) -> None:
     """Raise `BadInput` unless this is the name of an artifact: nothing else is ever looked up."""
     if not is_artifact(sha256):
         raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
+
+
+def check_seen(found: Mapping[str, int], names: Iterable[str], seen: Mapping[str, int]) -> None:
+    """Raise `SessionChanged` unless the sessions that are to be deleted have as many entries as were seen, and no other child.
+
+    `found` are their entries now, `names` those of all sessions.
+    """
+    changed = [name for name, entries in found.items() if entries != seen.get(name)]
+    children = [
+        name
+        for name in names
+        if name not in found and any(sign == "/" and name[:at] in found for at, sign in enumerate(name))
+    ]
+    if changed or children:
+        raise SessionChanged([*changed, *children])
 
 
 def check_drafts(drafts: Sequence[Draft]) -> None:

@@ -18,6 +18,7 @@ from foveal.stores.checks import (
     check_same_scope,
     check_scope,
     check_secret,
+    check_seen,
     check_session,
 )
 from foveal.stores.labels import NO_LABELS
@@ -181,6 +182,9 @@ class MemoryStore:
     def artifacts_for(self, session: str) -> Artifacts:
         return plain_artifacts(self.artifacts, session)
 
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
+
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
     ) -> "MemoryWriter":
@@ -278,11 +282,15 @@ class MemoryStore:
             self._index_of_all = self._index_of_all or sqlite.MemoryIndex()
             return self._index_of_all
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         with self._lock:
             logs = [self._log(session) for session in sessions]
             for log in logs if not takeover else ():
-                _check_free(log)
+                _check_free(log, *(other for other in logs if other is not log))
+            if seen is not None:
+                check_seen({log.id: len(log.rows) for log in logs}, self._logs, seen)
             for log in logs:
                 log.is_deleted = True
                 del self._logs[log.id]
@@ -430,9 +438,10 @@ class MemoryWriter:
                 self._log.holder = None
 
 
-def _check_free(log: _Log) -> None:
+def _check_free(log: _Log, *others: _Log) -> None:
     if log.holder is not None:
-        raise SessionHeld(held_text(log.id, log.holder, None, _now_ms()))
+        held = [one.id for one in (log, *others) if one.holder is not None]
+        raise SessionHeld(held_text(log.id, log.holder, None, _now_ms()), held)
 
 
 def _now_ms() -> int:

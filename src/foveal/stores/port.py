@@ -29,7 +29,7 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     sessions and notes alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
@@ -37,6 +37,7 @@ from typing import Protocol
 import msgspec
 
 from foveal.stores.database import Database
+from foveal.values.errors import NotFound, StoreError
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -191,6 +192,16 @@ class KeptArtifact(msgspec.Struct, frozen=True):
     name: str
     place: "Artifacts"
 
+    def is_there(self) -> bool:
+        """Return whether it is kept; True if that cannot be told."""
+        try:
+            self.place.span(self.name, 0, 0)
+        except NotFound:
+            return False
+        except StoreError:
+            return True
+        return True
+
     def remove(self, *, unless_put_after_ms: int) -> bool:
         """Remove it, and return whether it was there and was not put later than this moment."""
         return self.place.delete(self.name, unless_put_after_ms=unless_put_after_ms)
@@ -229,6 +240,14 @@ class Artifacts(Protocol):
 
     def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
         """Return an artifact by each name under which its bytes may be kept, there or not."""
+        ...
+
+
+class ArtifactShelf(Artifacts, Protocol):
+    """The place in which a store keeps the artifacts of all its sessions."""
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
         ...
 
 
@@ -292,6 +311,11 @@ class Store(Protocol):
 
     def artifacts_for(self, session: str) -> Artifacts:
         """Return the artifacts that the log of a session names, there or not. Nobody else decides where they lie."""
+        ...
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        """Return all artifacts that are there, whoever names them; none through the handle of a tenant: it has no right to those
+        of others, and which are its own cannot be told by their names."""
         ...
 
     def acquire(
@@ -365,9 +389,13 @@ class Store(Protocol):
         """Return the place of the search index over all sessions. It is emptied when one of them is deleted."""
         ...
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete these sessions, all of them or none, and return their tombstones. `SessionHeld` if a live writer has one of
-        them, `NotFound` if one is not there. Their artifacts, which others may name too, are left: `stores.deletion`."""
+        them, `NotFound` if one is not there. With `seen`, the entries that each had when it was looked at, `SessionChanged` if
+        one has others now, or a child that is not deleted with it. Their artifacts, which others may name too, are left:
+        `stores.deletion`."""
         ...
 
     def tombstones(self) -> list[Tombstone]:

@@ -9,7 +9,7 @@ encrypted bytes, and can be proven without a key.
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from foveal.stores.port import (
     PAGE_CARDS,
     Artifacts,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -50,7 +51,7 @@ from foveal.stores.port import (
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
 from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
-from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError
+from foveal.values.errors import BadInput, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
 
 T = TypeVar("T")
 
@@ -83,6 +84,9 @@ class PrivateStore:
         name = self._prefix + session
         owners = owners_of(session) if self._tenant is None else (self._tenant,)
         return self._artifacts_of(owners, is_encrypted=self._keys is not None and self._is_encrypted(name))
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return self._inner.kept_artifacts() if self._tenant is None else []
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -191,9 +195,16 @@ class PrivateStore:
         index = (lambda: self._memory_index(f"scope\0{name}", inner.changes())) if has_keys else inner.index
         return PrivateScope(inner, card=self._card, name=self._known, data_key=self._data_key, index=index)
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         names = [self._known(session) for session in sessions]
-        gone = self._inner.delete(names, takeover=takeover)
+        known = None if seen is None else {self._prefix + session: entries for session, entries in seen.items()}
+        try:
+            gone = self._inner.delete(names, takeover=takeover, seen=known)
+        except (SessionHeld, SessionChanged) as error:
+            error.sessions = tuple(name.removeprefix(self._prefix) for name in error.sessions)
+            raise
         for name in names:
             self._data_keys.pop(name, None)
             if self._keys is not None:

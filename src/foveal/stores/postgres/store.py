@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -26,6 +26,7 @@ from foveal.stores.checks import (
     check_same_scope,
     check_scope,
     check_secret,
+    check_seen,
     check_session,
 )
 from foveal.stores.labels import NO_LABELS, Labels
@@ -37,7 +38,9 @@ from foveal.stores.port import (
     OPENING_ROWS,
     PAGE_CARDS,
     Artifacts,
+    ArtifactShelf,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -186,7 +189,7 @@ class PostgresStore:
         committers: int = COMMITTERS,
         replication: Replication = "warn",
         cache: Path | None = None,
-        artifacts: Artifacts | None = None,
+        artifacts: ArtifactShelf | None = None,
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
@@ -209,7 +212,7 @@ class PostgresStore:
             if isinstance(error, psycopg.Error):
                 raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
-        self.artifacts: Artifacts = artifacts or PostgresArtifacts(self._connections)
+        self.artifacts: ArtifactShelf = artifacts or PostgresArtifacts(self._connections)
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._deleted_keys)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
@@ -223,6 +226,9 @@ class PostgresStore:
 
     def artifacts_for(self, session: str) -> Artifacts:
         return plain_artifacts(self.artifacts, session)
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -329,13 +335,15 @@ class PostgresStore:
         check_scope(name)
         return PostgresScope(name, self.place, run=self._run, cards=self._cards, indexes=self._indexes)
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete the sessions. No statement finds anything of them from then on; the bytes go with the next `vacuum`, and from
         the server's own logs and backups as those age."""
 
         def job(link: Link) -> tuple[list[Tombstone], list[int]]:
             with link.transaction():
-                return _delete_all(link, sessions, self.place, now_ms, takeover=takeover)
+                return _delete_all(link, sessions, self.place, now_ms, takeover=takeover, seen=seen)
 
         now_ms = _now_ms()
 
@@ -695,7 +703,7 @@ class _Options(msgspec.Struct, frozen=True):
 
 
 def _delete_all(
-    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool
+    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool, seen: Mapping[str, int] | None
 ) -> tuple[list[Tombstone], list[int]]:
     done = "SELECT created_ms, entries, chain FROM @tombstones WHERE seed = %s AND deleted_ms = %s"
     tombstones: dict[str, Tombstone] = {}
@@ -705,9 +713,12 @@ def _delete_all(
             tombstones[session] = Tombstone(seed(session).hex(), created_ms, now_ms, entries, chain.hex())
     for session in sorted(set(sessions) - set(tombstones)):
         found[session] = _locked(link, session, place)
+    if not takeover:
+        _refuse_held(link, *found)
+    if seen is not None:
+        names = [raw[0] for raw in link.ask("SELECT id FROM @sessions")]
+        check_seen({session: known.entries for session, known in found.items()}, names, seen)
     for session, known in found.items():
-        if not takeover:
-            _refuse_held(link, session)
         fields = (seed(session), known.created_ms, now_ms, known.entries, known.chain)
         link.ask(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
         for statement in _DELETE_SESSION:
@@ -725,15 +736,21 @@ def _locked(link: Link, session: str, place: str) -> Register:
     return register(found[0], place)
 
 
-def _refuse_held(link: Link, session: str) -> None:
-    """Raise `SessionHeld` if a live process holds the session. The lease of one that is seen to be dead is ended."""
-    for _, token, since_ms, holder, until_ms, now_ms in link.ask(f"{_HOLDING} WHERE s.id = %s", (session,)):
-        if token is None or holder is None or until_ms <= now_ms:
-            return
-        lease = msgspec.structs.replace(unpack(holder), since_ms=since_ms)
-        if lease.lives() is not False:
-            raise SessionHeld(held_text(session, lease, until_ms, now_ms))
-        link.ask("DELETE FROM @leases WHERE token = %s AND holder = %s", (token, holder))
+def _refuse_held(link: Link, *sessions: str) -> None:
+    """Raise `SessionHeld` if a live process holds one of the sessions. The lease of one that is seen to be dead is ended."""
+    held, text = list[str](), ""
+    for session in sessions:
+        for _, token, since_ms, holder, until_ms, now_ms in link.ask(f"{_HOLDING} WHERE s.id = %s", (session,)):
+            if token is None or holder is None or until_ms <= now_ms:
+                break
+            lease = msgspec.structs.replace(unpack(holder), since_ms=since_ms)
+            if lease.lives() is not False:
+                held.append(session)
+                text = text or held_text(session, lease, until_ms, now_ms)
+            else:
+                link.ask("DELETE FROM @leases WHERE token = %s AND holder = %s", (token, holder))
+    if held:
+        raise SessionHeld(text, held)
 
 
 def _is_text(name: str) -> bool:

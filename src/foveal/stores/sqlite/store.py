@@ -14,7 +14,7 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from foveal.stores.port import (
     PAGE_CARDS,
     Artifacts,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -143,6 +144,9 @@ class SqliteStore:
     def artifacts_for(self, session: str) -> Artifacts:
         return plain_artifacts(self.artifacts, session)
 
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
+
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
     ) -> "SqliteWriter":
@@ -226,10 +230,14 @@ class SqliteStore:
         check_scope(name)
         return SqliteScope(name, self.path, tables=self._tables, run=self._run)
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete the sessions; when this returns, nothing of them is left in the file, its WAL and its folder of indexes."""
         scopes = {card.scope for session in sessions for card in self.cards(session) if card.scope is not None}
-        gone = self._run(lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover))
+        gone = self._run(
+            lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover, seen=seen)
+        )
         for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
             delete_index(self.path, name)
         self._commits.run_alone(self._scrub)
@@ -443,10 +451,11 @@ class SqliteScope:
 
 def _labelled(tables: Tables, records: Sequence[Record]) -> list[SessionCard]:
     """Return the cards of these records; those of one or two without reading the labels of all sessions."""
+    held = tables.held(records, _now_ms())
     if len(records) <= 2:
-        return [card(record, tables.labels_of(record)) for record in records]
+        return [card(record, tables.labels_of(record)) for record in held]
     labels = tables.labels()
-    return [card(record, labels.get(record.key, NO_LABELS)) for record in records]
+    return [card(record, labels.get(record.key, NO_LABELS)) for record in held]
 
 
 _open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
