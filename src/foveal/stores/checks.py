@@ -1,10 +1,12 @@
 """The checks of names and drafts that every store makes before it writes."""
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 
+from foveal.stores.format import ENVELOPE
 from foveal.stores.port import Draft, KeptNote, Row
-from foveal.values.errors import BadEntry, BadInput, SessionChanged
+from foveal.values.errors import BadEntry, BadInput, SessionChanged, StoreError
 
 NAME_BYTES = 512
 """Longest session name, entry id and author: far above any id in use, far below an SQLite page."""
@@ -22,6 +24,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LEAST_SEALED_BYTES = 12 + 16
+"""Bytes of an encrypted text: its nonce and its tag, even if it is empty."""
 
 
 def check_session(session: str) -> None:
@@ -78,6 +82,21 @@ def check_secret(secret: bytes | None) -> None:
     """Raise `BadInput` unless this can be the secret of a session: bytes enough to be unguessable, or those of an old session."""
     if secret and not 16 <= len(secret) <= NAME_BYTES:
         raise BadInput(f"a session's secret of {len(secret)} bytes; give 16 to {NAME_BYTES} random bytes, or none")
+
+
+def check_sealed(session: str, secret: bytes, text: str | None) -> None:
+    """Raise `StoreError` if a title or note in the clear is to be kept of an encrypted session: it could not be told from one
+    that is encrypted, and whoever has the keys would find it unreadable."""
+    if not secret.startswith(ENVELOPE) or text is None:
+        return
+    try:
+        is_sealed = len(b64decode(text, validate=True)) >= _LEAST_SEALED_BYTES
+    except ValueError:
+        is_sealed = False
+    if not is_sealed:
+        raise StoreError(
+            f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS) to give it titles or notes"
+        )
 
 
 def is_artifact(name: str) -> bool:

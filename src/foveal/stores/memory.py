@@ -17,6 +17,7 @@ from foveal.stores.checks import (
     check_repeat,
     check_same_scope,
     check_scope,
+    check_sealed,
     check_secret,
     check_seen,
     check_session,
@@ -214,6 +215,11 @@ class MemoryStore:
     def secret(self, session: str) -> bytes:
         return self._log(session).secret
 
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        with self._lock:
+            self._check_usable()
+            return {name: self._logs[name].secret for name in sessions if name in self._logs}
+
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         rows = self._log(session).rows
         last = len(rows) if upto is None else min(upto, len(rows))
@@ -261,6 +267,7 @@ class MemoryStore:
     def entitle(self, session: str, title: str | None) -> None:
         with self._lock:
             log = self._log(session)
+            check_sealed(log.id, log.secret, title)
             log.labels = log.labels.entitled(title)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
@@ -386,6 +393,7 @@ class MemoryScope:
             log = self._logs.get(note.session)
             if log is None or log.scope != self._name:
                 raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+            check_sealed(log.id, log.secret, note.text)
             self._state.notes[note.key] = note
             self._state.changes += 1
 

@@ -343,6 +343,10 @@ class Store(Protocol):
         0.1, whose prompts were made without one. `NotFound` if there is no such session."""
         ...
 
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        """Return the secrets of those of these sessions that are there, in one round trip to the store."""
+        ...
+
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows with after < seq <= upto, in order. `NotFound` if there is no such session."""
         ...

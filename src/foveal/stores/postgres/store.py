@@ -25,6 +25,7 @@ from foveal.stores.checks import (
     check_note,
     check_same_scope,
     check_scope,
+    check_sealed,
     check_secret,
     check_seen,
     check_session,
@@ -270,6 +271,12 @@ class PostgresStore:
     def secret(self, session: str) -> bytes:
         return self._known(session).secret
 
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        names = [name for name in sessions if _is_text(name)]
+        query = "SELECT $record FROM @sessions WHERE id = ANY(%(ids)s)"
+        found = self._run(lambda link: link.ask(query, {"ids": names}))
+        return {known.id: known.secret for known in (register(raw, self.place) for raw in found)}
+
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
         after, upto = max(after, 0), _NO_END if upto is None else min(upto, _NO_END)
@@ -316,10 +323,14 @@ class PostgresStore:
         return self._listed(query, (after, prefix, prefix, *tags, max(limit, 0)))
 
     def entitle(self, session: str, title: str | None) -> None:
-        self._relabel(session, lambda known: known.entitled(title))
+        def change(known: Labels, secret: bytes) -> Labels:
+            check_sealed(session, secret, title)
+            return known.entitled(title)
+
+        self._relabel(session, change)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
-        return self._relabel(session, lambda known: known.tagged(add, remove)).tags
+        return self._relabel(session, lambda known, _: known.tagged(add, remove)).tags
 
     def index(self, session: str) -> SearchIndex:
         self._check_usable()
@@ -546,12 +557,12 @@ class PostgresStore:
             raise StoreCorrupt(f"session {known.id}", "its labels do not match their seal", self.place)
         return Labels(title, tuple(tags))
 
-    def _relabel(self, session: str, change: Callable[[Labels], Labels]) -> Labels:
+    def _relabel(self, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
         def job(link: Link) -> Labels:
             with link.transaction():
                 known = _locked(link, session, self.place)
                 kept = link.ask("SELECT title, tags, seal FROM @labels WHERE session = %s", (known.key,))
-                labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS)
+                labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS, known.secret)
                 fields = (known.key, labels.title, list(labels.tags), seal(known.id, labels.title, *labels.tags))
                 link.ask(_RELABEL, fields)
                 return labels
@@ -664,6 +675,10 @@ class PostgresScope:
             "time": note.time_ms,
             "seal": seal(self._name, note.key, text, note.session, note.author, note.time_ms),
         }
+        if _is_text(note.session):
+            query = "SELECT secret FROM @sessions WHERE id = %s"
+            for (secret,) in self._run(lambda link: link.ask(query, (note.session,))):
+                check_sealed(note.session, secret, note.text)
         if not _is_text(note.session) or not self._run(lambda link: link.ask(_KEEP_NOTE, given)):
             raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
 

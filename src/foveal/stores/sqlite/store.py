@@ -16,7 +16,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_note, check_scope, check_secret, check_session
+from foveal.stores.checks import check_drafts, check_note, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
@@ -167,6 +166,11 @@ class SqliteStore:
         with self._tables() as tables:
             return tables.known_record(session).secret
 
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        with self._tables() as tables:
+            found = [tables.record(session) for session in sessions]
+            return {record.id: record.secret for record in found if record is not None}
+
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
         with self._tables() as tables:
@@ -212,10 +216,16 @@ class SqliteStore:
             return _labelled(tables, [tables.known_record(name) for name in found[: max(limit, 0)]])
 
     def entitle(self, session: str, title: str | None) -> None:
-        self._run(lambda db: transactions.relabel(db, self.path, session, lambda known: known.entitled(title)))
+        def change(known: Labels, secret: bytes) -> Labels:
+            check_sealed(session, secret, title)
+            return known.entitled(title)
+
+        self._run(lambda db: transactions.relabel(db, self.path, session, change))
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
-        change = partial(Labels.tagged, add=add, remove=remove)
+        def change(known: Labels, _secret: bytes) -> Labels:
+            return known.tagged(add, remove)
+
         return self._run(lambda db: transactions.relabel(db, self.path, session, change)).tags
 
     def index(self, session: str) -> FileIndex:

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
-from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope, check_seen
+from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope, check_sealed, check_seen
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
@@ -122,6 +122,7 @@ def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
     record = tables.record(note.session)
     if record is None or record.scope != scope:
         raise NotFound(f"the scope {scope!r} has no session {note.session!r}; nothing was kept")
+    check_sealed(record.id, record.secret, note.text)
     changes, notes = tables.scope_state(scope)
     is_new = not db.execute("SELECT 1 FROM notes WHERE scope = ? AND key = ?", (scope, note.key)).fetchall()
     fields = (scope, note.key, note.text, record.key, note.author, note.time_ms)
@@ -143,11 +144,11 @@ def _write_scope(db: Database, scope: str, changes: int, notes: int) -> None:
     db.execute("INSERT OR REPLACE INTO scopes (id, changes, notes, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields)))
 
 
-def relabel(db: Database, path: Path, session: str, change: Callable[[Labels], Labels]) -> Labels:
-    """Give a session the labels that a change makes of those it has, and return them."""
+def relabel(db: Database, path: Path, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
+    """Give a session the labels that a change makes of those it has and of its secret, and return them."""
     tables = Tables(db, path)
     record = tables.known_record(session)
-    labels = change(tables.labels_of(record))
+    labels = change(tables.labels_of(record), record.secret)
     _drop_labels(db, tables, record)
     if labels != NO_LABELS:
         fields = (record.key, labels.title, "\n".join(labels.tags))
