@@ -356,3 +356,22 @@ def test_finding_children_and_expired_sessions_takes_one_pass(monkeypatch: pytes
         deletion.with_children(store, [f"s{number}" for number in range(500)])
         expired(store, 1)
         assert 0 < len(taken) <= 4_000
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_session_that_is_deleted_while_it_is_read_is_no_damage(path: Path, *, is_made_again: bool) -> None:
+    """The reader is told that it is gone, also if another session has its name by then."""
+    rows = [Draft(f"e{number}", None, 1, "me", b"=" + b"x" * 4_000) for number in range(1_000)]
+    with SqliteStore(path) as store, SqliteStore(path) as other:
+        for handle in (store, other):
+            handle.cards()
+        writer = store.acquire("chat")
+        writer.append(rows)
+        writer.release()
+        reading = store.rows("chat")
+        next(reading)
+        other.delete(["chat"])
+        if is_made_again:
+            other.acquire("chat").append(rows[:1])
+        with pytest.raises(NotFound, match="deleted while it was read"):
+            list(reading)

@@ -294,8 +294,8 @@ class MemoryStore:
     ) -> list[Tombstone]:
         with self._lock:
             logs = [self._log(session) for session in sessions]
-            for log in logs if not takeover else ():
-                _check_free(log, *(other for other in logs if other is not log))
+            if not takeover:
+                _check_free(*logs)
             if seen is not None:
                 check_seen({log.id: len(log.rows) for log in logs}, self._logs, seen)
             for log in logs:
@@ -446,10 +446,10 @@ class MemoryWriter:
                 self._log.holder = None
 
 
-def _check_free(log: _Log, *others: _Log) -> None:
-    if log.holder is not None:
-        held = [one.id for one in (log, *others) if one.holder is not None]
-        raise SessionHeld(held_text(log.id, log.holder, None, _now_ms()), held)
+def _check_free(*logs: _Log) -> None:
+    held = {log.id: log.holder for log in logs if log.holder is not None}
+    for session, holder in held.items():
+        raise SessionHeld(held_text(session, holder, None, _now_ms()), [*held])
 
 
 def _now_ms() -> int:

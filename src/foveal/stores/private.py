@@ -334,11 +334,13 @@ class PrivateStore:
 
     def _write_sealed(self, name: str, write: Callable[[DataKey | None], None]) -> None:
         """Write something under the key that the session has now, and again if it was deleted and made again meanwhile."""
-        while True:
-            kept = self._inner.secret(name)
-            write(self._remember(name, kept))
-            if self._keys is None or self._inner.secret(name) == kept:
-                return
+        if self._keys is None:
+            write(None)
+            return
+        kept: bytes | None = None
+        while kept != (now := self._inner.secret(name)):
+            write(self._remember(name, now))
+            kept = now
 
     def _is_remembered(self, name: str) -> bool:
         return time.monotonic() - self._data_keys.get(name, (-REMEMBERED_S, None))[0] < REMEMBERED_S

@@ -53,7 +53,7 @@ from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, StoreBusy, StoreError, TailLost
+from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -338,9 +338,16 @@ class SqliteStore:
             # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
             with self._tables() as tables:
                 raws = tables.batch(record, after, last)
-            for row in tables.verified(record, raws, after, last):
-                yield row
-                after = row.seq
+            try:
+                for row in tables.verified(record, raws, after, last):
+                    yield row
+                    after = row.seq
+            except StoreCorrupt:
+                with self._tables() as now:
+                    found = now.record(record.id)
+                if found is None or found.key != record.key:
+                    raise NotFound(f"session {record.id!r} was deleted while it was read") from None
+                raise
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
