@@ -44,14 +44,18 @@ def delete_listed(cards: Sequence[SessionCard], delete: Callable[[], Deletion], 
         return int(bool(cards))
     done = delete()
     if out.is_json:
-        out.document(
-            {"deleted": done.sessions, "tombstones": done.tombstones, "artifacts": done.artifacts, "left": done.left}
-        )
+        counts = {"artifacts": done.artifacts, "put_again": done.put_again}
+        out.document({"deleted": done.sessions, "tombstones": done.tombstones, **counts, "left": done.left})
         return int(bool(done.left))
     for name, tombstone in zip(done.sessions, done.tombstones, strict=True):
         out.line(f"{name}: deleted {tombstone.entries:,} entries; the log ended with {tombstone.chain}")
     if done.artifacts:
         out.line(f"{done.artifacts:,} artifacts went with them")
+    if done.put_again:
+        out.line(
+            f"{done.put_again:,} artifacts stay, because they were put since, as for a session that is about to name them; if "
+            "none does, `foveal store vacuum` removes them after a day"
+        )
     for reason in done.left:
         out.line(reason, "bad")
     return int(bool(done.left))

@@ -31,6 +31,8 @@ class Deletion(msgspec.Struct, frozen=True):
     """Artifacts that were removed, because no other session names them."""
     left: tuple[str, ...] = ()
     """Why something of them is left, and how it goes: sentences for people."""
+    put_again: int = 0
+    """Artifacts that stay for a day, because somebody put them after the sessions were last written, perhaps to name them."""
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
@@ -128,4 +130,5 @@ def _finish(
             f"Artifacts may be left, because {artifacts.why_unread()}: it was deleted, and which ones it named is not known. "
             "`foveal store vacuum` removes those that no session names, after a day."
         )
-    return Deletion(tuple(names), tuple(tombstones), swept.removed if swept else 0, tuple(left))
+    removed, put_again = (swept.removed, swept.put_again) if swept else (0, 0)
+    return Deletion(tuple(names), tuple(tombstones), removed, tuple(left), put_again)

@@ -25,6 +25,8 @@ class Sweep(msgspec.Struct, frozen=True):
     removed: int
     left: tuple[str, ...]
     """Why others could not be removed: sentences for people."""
+    put_again: int = 0
+    """Artifacts of the deleted sessions that were put since, and so wait for a session that is about to name them, for a day."""
 
 
 class NamedArtifacts:
@@ -94,17 +96,11 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
                 newer += name in doomed and one.is_there()
         except StoreError as error:
             failed.append(str(error))
-    left = list[str]()
-    if newer:
-        left.append(
-            f"{newer:,} artifacts were left, because they were put again since, as for a session that is about to name them. "
-            "If none does, `foveal store vacuum` removes them after a day."
-        )
-    if failed:
-        left.append(
-            f"{len(failed):,} artifacts could not be removed ({failed[0]}). `foveal store vacuum` tries again after a day."
-        )
-    return Sweep(removed, tuple(left))
+    left = [
+        f"{len(failed):,} artifacts could not be removed ({error}). `foveal store vacuum` tries again."
+        for error in failed[:1]
+    ]
+    return Sweep(removed, tuple(left), newer)
 
 
 def vacuum_store(store: Store) -> Sweep:
