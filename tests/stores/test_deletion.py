@@ -1,7 +1,10 @@
 """Deleting and expiring sessions: nothing of them is left, nothing else is lost, and nobody brings them back."""
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import apsw
@@ -9,12 +12,15 @@ import pytest
 
 import foveal
 from foveal.recall.search import search
-from foveal.stores import Store
+from foveal.stores import Store, deletion
 from foveal.stores.database import Database
-from foveal.stores.deletion import delete_sessions, expired
+from foveal.stores.deletion import delete_expired, delete_sessions, expired
+from foveal.stores.memory import MemoryStore
+from foveal.stores.port import Draft, Tombstone
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
-from foveal.values.errors import NotFound, SessionHeld
+from foveal.stores.unnamed_artifacts import GRACE_MS, vacuum_store
+from foveal.values.errors import NotFound, SessionHeld, StoreBusy, StoreUnavailable
 
 LARGE = "a line that two sessions saw\n" * 12_000
 
@@ -143,3 +149,228 @@ def test_sessions_expire_with_their_last_entry() -> None:
     store._logs["old"].updated_ms = store._logs["parent"].updated_ms = 5  # type: ignore[attr-defined]
     assert [card.id for card in expired(store, 6)] == ["old"]
     assert expired(store, 5) == []
+
+
+class _Meanwhile(MemoryStore):
+    """A store in which something happens between the look at sessions and the first try to delete them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.happens: Callable[[], object] | None = None
+
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
+        happens, self.happens = self.happens, None
+        if happens:
+            happens()
+        return super().delete(sessions, takeover=takeover, seen=seen)
+
+
+def aged(store: SqliteStore) -> None:
+    """Let all artifacts be two days old."""
+    for name in store.artifacts.names():
+        then_s = time.time() - 2 * GRACE_MS / 1000
+        os.utime(store.artifacts._place(name), (then_s, then_s))
+
+
+def test_an_artifact_that_was_put_again_stays_for_the_session_that_is_about_to_name_it() -> None:
+    """It was put after the deleted session was last written, so it is for somebody else; the outcome tells that it is left."""
+    with MemoryStore() as store:
+        speak(store, "first", "a", LARGE)
+        store.backdate("first", created_ms=1, updated_ms=2)  # long ago
+        stored = foveal.keep_stream(store, [LARGE.encode()])
+        done = delete_sessions(store, ["first"])
+        assert (done.artifacts, done.put_again) == (0, 1)
+        with foveal.Session(store, "second", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("call", "run", "{}")))
+            entry = session.append(foveal.result("call", stored))
+            assert session.recall(entry.id) == LARGE
+
+
+def test_vacuum_removes_artifacts_that_nobody_names_after_a_day(path: Path) -> None:
+    """Whatever left them: one that is younger stays, since its entry may be about to come, and so does one that is named."""
+    with SqliteStore(path) as store:
+        speak(store, "stays", "a", LARGE)
+        foveal.keep_stream(store, [b"nobody names this"])
+        assert vacuum_store(store).removed == 0
+        aged(store)
+        foveal.keep_stream(store, [b"a moment ago"])
+        assert (vacuum_store(store).removed, len(store.artifacts.names())) == (1, 2)
+        assert examine(path).damage == ()
+
+
+def test_the_large_result_of_a_writer_whose_session_was_deleted_goes_with_vacuum(path: Path) -> None:
+    """It is put before the append is refused, and named by nobody."""
+    with SqliteStore(path) as store:
+        with foveal.Session(store, "chat", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("call", "run", "{}")))
+            delete_sessions(store, ["chat"], takeover=True)
+            with pytest.raises(foveal.errors.LeaseLost):
+                session.append(foveal.result("call", LARGE))
+        aged(store)
+        assert vacuum_store(store).removed == 1
+        assert store.artifacts.names() == []
+
+
+def test_artifacts_go_although_the_file_could_not_be_written_anew(path: Path) -> None:
+    """The deletion is committed then: its artifacts are removed first, and the error is told after it."""
+    with SqliteStore(path) as store, SqliteStore(path, busy_timeout_s=0.0) as other:
+        speak(store, "goes", "a", LARGE)
+        reader = apsw.Connection(str(path))
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM sessions").fetchall()
+        with pytest.raises(StoreBusy, match="the sessions are deleted"):
+            delete_sessions(other, ["goes"])
+        reader.close()
+        assert (store.cards(), store.artifacts.names()) == ([], [])
+
+
+def _damaged(path: Path) -> None:
+    """A store with a session whose second entry is damaged, and one with an artifact."""
+    with SqliteStore(path) as store:
+        speak(store, "whole", "a", LARGE)
+        texts = (b"=first", b"=the second of three", b"=third")
+        store.acquire("damaged").append([Draft(f"e{n}", None, 1, "me", text) for n, text in enumerate(texts)])
+    path.write_bytes(path.read_bytes().replace(b"=the second", b"=The second"))
+
+
+def test_artifacts_stay_while_a_session_that_may_name_them_cannot_be_read(path: Path) -> None:
+    """The deletion is made, tells of it, and the artifact goes when the damaged session is gone."""
+    _damaged(path)
+    with SqliteStore(path) as store:
+        done = delete_sessions(store, ["whole"])
+        assert (done.sessions, done.artifacts, len(store.artifacts.names())) == (("whole",), 0, 1)
+        assert "'damaged' cannot be read" in done.left[0]
+        aged(store)
+        assert vacuum_store(store).left
+        delete_sessions(store, ["damaged"])
+        assert (vacuum_store(store).removed, store.artifacts.names()) == (1, [])
+
+
+def test_a_damaged_session_can_be_deleted(path: Path) -> None:
+    """Which artifacts its damaged entries named is not known: the outcome says so, and how they go."""
+    _damaged(path)
+    with SqliteStore(path) as store:
+        done = delete_sessions(store, ["damaged"])
+        assert done.sessions == ("damaged",)
+        assert "which ones it named is not known" in done.left[0]
+        assert [card.id for card in store.cards()] == ["whole"]
+    assert examine(path).damage == ()
+
+
+def test_a_deletion_that_another_one_overtakes_comes_to_its_end() -> None:
+    """A session that is gone when its log is to be read names nothing."""
+
+    class Overtaken(MemoryStore):
+        def rows(self, session: str, *, after: int = 0, upto: int | None = None):  # type: ignore[override]
+            if session == "two" and self.cards("two"):
+                super().delete(["two"])
+            return super().rows(session, after=after, upto=upto)
+
+    with Overtaken() as store:
+        speak(store, "one", "a", LARGE)
+        store.acquire("two").append([Draft("e", None, 1, "me", b"=x")])
+        store.acquire("two", takeover=True).release()
+        assert (delete_sessions(store, ["one"]).artifacts, store.cards()) == (1, [])
+
+
+def test_entries_and_children_that_come_during_a_deletion_go_with_it() -> None:
+    """The store sees that the session is another one than was looked at; so nothing of it is left, artifacts included."""
+    with _Meanwhile() as store:
+        speak(store, "chat", "a")
+
+        def write() -> None:
+            with foveal.Session(store, "chat", model="gpt-5") as session:
+                session.append(foveal.assistant("", foveal.ToolCall("late", "run", "{}")))
+                session.append(foveal.result("late", LARGE))
+            speak(store, "chat/child", "b")
+
+        store.happens = write
+        done = delete_sessions(store, ["chat"])
+        assert (set(done.sessions), done.artifacts, done.left) == ({"chat", "chat/child"}, 1, ())
+        assert (store.cards(), store.artifacts.names()) == ([], [])
+
+
+def test_an_artifact_that_cannot_be_removed_is_told_and_goes_with_vacuum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion of the session is made and returns: the bucket that refuses is named in the outcome."""
+
+    def denied(_sha256: str, *, unless_put_after_ms: int) -> bool:
+        raise StoreUnavailable(f"the bucket refuses ({unless_put_after_ms})")
+
+    with MemoryStore() as store:
+        speak(store, "goes", "a", LARGE)
+        monkeypatch.setattr(store.artifacts, "delete", denied)
+        done = delete_sessions(store, ["goes"])
+        assert (len(done.tombstones), done.artifacts) == (1, 0)
+        assert "the bucket refuses" in done.left[0]
+        monkeypatch.undo()
+        store.artifacts._put_ms = dict.fromkeys(store.artifacts.names(), 1)
+        assert vacuum_store(store).removed == 1
+
+
+def test_a_session_that_goes_on_after_it_was_listed_does_not_expire() -> None:
+    """It has new entries and a new child: both stay, and the others expire."""
+    with _Meanwhile() as store:
+        for name in ("old", "other"):
+            speak(store, name, name)
+            store.backdate(name, created_ms=1, updated_ms=1)
+        store.happens = lambda: (speak(store, "old", "again"), speak(store, "old/child", "new"))
+        assert delete_expired(store, 1_000).sessions == ("other",)
+        assert {card.id for card in store.cards()} == {"old", "old/child"}
+
+
+def test_a_session_that_is_opened_after_it_was_listed_stops_no_other_from_expiring() -> None:
+    """It is left with its parents, and the outcome says so."""
+    with _Meanwhile() as store:
+        for name in ("one", "two", "two/child"):
+            speak(store, name, name)
+            store.backdate(name, created_ms=1, updated_ms=1)
+        store.happens = lambda: store.acquire("two/child")
+        done = delete_expired(store, 1_000)
+        assert (done.sessions, done.left) == (("one",), ("session two/child was left, because it is in use",))
+        assert {card.id for card in store.cards()} == {"two", "two/child"}
+
+
+def test_a_session_whose_process_was_killed_expires(path: Path) -> None:
+    """Its record still names the process as its writer, which its card does not: nobody holds the session."""
+    code = (
+        "import os, signal, sys, foveal; store = foveal.open_store(sys.argv[1]);"
+        "foveal.Session(store, 'crashed', model='gpt-5').append(foveal.user('x')); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code, path], check=False)
+    with SqliteStore(path) as store:
+        assert store.cards()[0].holder is None
+        assert delete_expired(store, store.cards()[0].updated_ms + 1).sessions == ("crashed",)
+
+
+def test_finding_children_and_expired_sessions_takes_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of 2,000 sessions are compared with sets and not with each other: each is taken apart once."""
+    with MemoryStore() as store:
+        for number in range(1_000):
+            for name in (f"s{number}", f"s{number}/child"):
+                store.acquire(name).release()
+        taken = list[str]()
+        monkeypatch.setattr(deletion, "parents_of", lambda name: taken.append(name) or iter(()))
+        deletion.with_children(store, [f"s{number}" for number in range(500)])
+        expired(store, 1)
+        assert 0 < len(taken) <= 4_000
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_session_that_is_deleted_while_it_is_read_is_no_damage(path: Path, *, is_made_again: bool) -> None:
+    """The reader is told that it is gone, also if another session has its name by then."""
+    rows = [Draft(f"e{number}", None, 1, "me", b"=" + b"x" * 4_000) for number in range(1_000)]
+    with SqliteStore(path) as store, SqliteStore(path) as other:
+        for handle in (store, other):
+            handle.cards()
+        writer = store.acquire("chat")
+        writer.append(rows)
+        writer.release()
+        reading = store.rows("chat")
+        next(reading)
+        other.delete(["chat"])
+        if is_made_again:
+            other.acquire("chat").append(rows[:1])
+        with pytest.raises(NotFound, match="deleted while it was read"):
+            list(reading)

@@ -14,7 +14,7 @@ pytest.importorskip("cryptography", reason="the extra `keys` is not installed")
 import foveal
 from foveal.recall.search import search
 from foveal.stores.chain import link, seed
-from foveal.stores.deletion import delete_sessions
+from foveal.stores.deletion import delete_expired, delete_sessions
 from foveal.stores.examination import examine_store
 from foveal.stores.format import ENVELOPE
 from foveal.stores.keys import LocalKeys, RememberedKeys, read_keys
@@ -22,7 +22,7 @@ from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import move_sessions
 from foveal.stores.port import KeptNote, Store
 from foveal.stores.portable import export_session, import_session
-from foveal.stores.private import PrivateStore
+from foveal.stores.private import UNREADABLE, PrivateStore
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.backup import back_up
@@ -87,7 +87,7 @@ def test_a_service_is_asked_once_for_a_session_and_an_artifact(tmp_path: Path) -
                 writer.append([draft(f"e{number}")])
                 writer.release()
                 assert b"".join(store.artifacts.read(card.sha256)) == b"x" * 700_000
-            assert (service.wraps - before[0], service.unwraps - before[1]) == (3 - number, number)
+            assert (service.wraps - before[0], service.unwraps - before[1]) == (2 - number, number)
 
 
 def test_a_remembered_key_ends_with_its_time_and_its_session() -> None:
@@ -155,6 +155,137 @@ def test_without_keys_nothing_is_moved_or_exported_in_part(tmp_path: Path) -> No
         assert target.cards() == []
         assert examine_store(store, "here").encrypted == 1
     assert examine(tmp_path / "a.db").encrypted == 1
+
+
+def test_without_keys_an_encrypted_session_is_not_deleted(tmp_path: Path) -> None:
+    """Its artifacts could not be told and would stay, readable with the wrapping key: the sentence says what to give."""
+    keys = some_keys()
+    with foveal.open_store(tmp_path / "a.db", keys=keys) as store:
+        speak(store, "s")
+    with foveal.open_store(tmp_path / "a.db") as store:
+        for act in (lambda: delete_sessions(store, ["s"]), lambda: delete_expired(store, 1 << 50)):
+            with refused(StoreError, "Nothing was deleted", "FOVEAL_KEYS"):
+                act()
+        assert len(store.cards()) == 1
+    with foveal.open_store(tmp_path / "a.db", keys=keys) as store:
+        assert (delete_sessions(store, ["s"]).artifacts, store.kept_artifacts()) == (1, [])
+
+
+def test_a_session_under_a_lost_key_can_be_deleted(tmp_path: Path) -> None:
+    """Which artifacts it named is not known: the outcome says so, and that they go with `vacuum`."""
+    with foveal.open_store(tmp_path / "a.db", keys=some_keys()) as store:
+        speak(store, "s")
+    with foveal.open_store(tmp_path / "a.db", keys=some_keys()) as store:
+        done = delete_sessions(store, ["s"])
+        assert (done.sessions, store.cards()) == (("s",), [])
+        assert "`foveal store vacuum` removes" in done.left[0]
+
+
+def test_a_session_that_is_there_is_opened_by_a_key_that_can_only_unwrap() -> None:
+    """Nothing is wrapped for it: a role of a service that may only decrypt reads and continues it."""
+    inner, service = MemoryStore(), _Service()
+    PrivateStore(inner, keys=service).acquire("s").release()
+    before = service.wraps
+    with foveal.Session(PrivateStore(inner, keys=service), "s", model="gpt-5") as session:
+        session.append(foveal.user(WORD))
+    assert (service.wraps, service.unwraps) == (before, 1)
+
+
+def test_a_session_that_is_deleted_while_it_is_opened_is_made_under_a_new_key() -> None:
+    """Its old data key, which was at hand, is not used again."""
+
+    class Deleted(MemoryStore):
+        is_deleted = False
+
+        def load(self, session: str, **given):  # type: ignore[override]
+            if not self.is_deleted and self.cards(session):
+                self.is_deleted = True
+                self.delete([session])
+            return super().load(session, **given)
+
+    inner = Deleted()
+    store = PrivateStore(inner, keys=some_keys())
+    store.acquire("s").release()
+    old = inner.secret("s")
+    store.acquire("s").append([draft("e")])
+    assert inner.is_deleted
+    assert inner.secret("s") != old
+    assert inner.secret("s").startswith(ENVELOPE)
+
+
+def test_a_page_of_titled_sessions_asks_the_store_once_for_their_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are; and the service for keys once for each, however often they are listed."""
+    inner, service = MemoryStore(), _Service()
+    store = PrivateStore(inner, keys=service)
+    for number in range(20):
+        store.acquire(f"s{number:02}").release()
+        store.entitle(f"s{number:02}", f"title {number}")
+    asked = list[int]()
+    secrets = inner.secrets
+    monkeypatch.setattr(inner, "secrets", lambda names: asked.append(len(names)) or secrets(names))
+    monkeypatch.setattr(inner, "secret", lambda name: pytest.fail(f"{name} was asked for alone"))
+    listing = PrivateStore(inner, keys=service)
+    for _ in range(2):
+        assert [card.title for card in listing.page()] == [f"title {number}" for number in range(20)]
+    assert (asked, service.unwraps) == ([20], 20)
+
+
+def test_a_title_under_another_key_keeps_nobody_from_the_list() -> None:
+    """It is told as unreadable, with a lost key and with a stale one; the others are listed, searched and deleted."""
+    inner = MemoryStore()
+    lost, store = (PrivateStore(inner, keys=some_keys()) for _ in range(2))
+    for one, name in ((lost, "lost"), (store, "good")):
+        speak(one, name)
+        one.entitle(name, f"title of {name}")
+    assert {card.id: card.title for card in store.cards()} == {"lost": UNREADABLE, "good": "title of good"}
+    assert [card.id for card in store.page()] == ["good", "lost"]
+    assert delete_sessions(store, ["lost"]).sessions == ("lost",)
+    assert delete_sessions(store, ["good"]).sessions == ("good",)
+
+
+def test_a_handle_that_remembers_an_old_key_writes_titles_and_notes_under_the_new_one() -> None:
+    """Another handle has deleted the session and made it again: everybody reads the title and the note."""
+    inner, keys = MemoryStore(), some_keys()
+    one, two = (PrivateStore(inner, keys=keys) for _ in range(2))
+    one.acquire("s", scope="p").release()
+    one.entitle("s", "first")
+    two.delete(["s"])
+    two.acquire("s", scope="p").release()
+    one.entitle("s", "second")
+    one.scope("p").keep(KeptNote("k", "kept", "s", "me", 1))
+    assert [store.cards()[0].title for store in (one, two)] == ["second", "second"]
+    assert [store.scope("p").notes()[0].text for store in (one, two)] == ["kept", "kept"]
+    one.delete(["s"])
+    one.acquire("s", scope="p").release()
+    one.entitle("s", "third")
+    assert two.cards()[0].title == "third"
+
+
+def test_without_keys_an_encrypted_session_gets_no_title_and_no_note(path: Path) -> None:
+    """They would be in the clear, where whoever has the keys expects them to be encrypted."""
+    with PrivateStore(SqliteStore(path), keys=some_keys()) as store:
+        store.acquire("s", scope="p").release()
+    memory, note = MemoryStore(), KeptNote("k", "plain text", "s", "me", 1)
+    PrivateStore(memory, keys=some_keys()).acquire("s", scope="p").release()
+    for store in (SqliteStore(path), memory):
+        with store:
+            for act in (
+                lambda store=store: store.entitle("s", "hello"),
+                lambda store=store: store.scope("p").keep(note),
+            ):
+                with refused(StoreError, "'s' is encrypted", "FOVEAL_KEYS"):
+                    act()
+            store.entitle("s", None)
+            assert store.tag("s", add=["release"]) == ("release",)
+
+
+def test_the_index_of_a_deleted_session_is_forgotten() -> None:
+    """Its words were in the memory of the handle."""
+    store = PrivateStore(MemoryStore(), keys=some_keys())
+    speak(store, "s")
+    assert search(store, "s", WORD)
+    store.delete(["s"])
+    assert not [known for known in store._indexes if known[0] == "s"]
 
 
 def test_a_title_is_encrypted_and_a_tag_is_not(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.delete import add_yes, delete_listed
 from foveal.cli.output import Output
-from foveal.stores.deletion import expired
+from foveal.stores.deletion import delete_expired, expired
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -27,8 +27,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
         before_ms = time.time_ns() // 1_000_000 - args.older_than * 1000
-        cards = [card for card in expired(store, before_ms) if card.holder is None]
-        return delete_listed(store, cards, args, out)
+        return delete_listed(expired(store, before_ms), lambda: delete_expired(store, before_ms), args, out)
 
 
 def age_s(text: str) -> int:

@@ -14,6 +14,7 @@ from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.moving import copy_store, examine_place, move_sessions
+from foveal.stores.unnamed_artifacts import vacuum_store
 from foveal.values.errors import BadInput
 
 _VERBS = {
@@ -101,10 +102,14 @@ def _vacuum(args: Namespace, out: Output) -> int:
     place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
     with open_place(place) as store:
         before = sum(store.stats().sizes.values())
-        store.vacuum()
+        swept = vacuum_store(store)
         after = sum(store.stats().sizes.values())
     if out.is_json:
-        out.document({"before": before, "after": after})
+        out.document({"before": before, "after": after, "artifacts": swept.removed, "left": swept.left})
     else:
         out.line(f"{place}: {before:,} bytes before, {after:,} after")
-    return 0
+        if swept.removed:
+            out.line(f"{swept.removed:,} artifacts that no session names were removed")
+        for reason in swept.left:
+            out.line(reason, "bad")
+    return int(bool(swept.left))

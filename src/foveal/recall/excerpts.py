@@ -80,14 +80,15 @@ def _window(store: Store, session: str, wanted: Fetch, most: int) -> TextWindow:
     source = range_blocks(store, session, wanted.ref)
     if source is None:
         part, place, *_ = locate(store, session, wanted.ref)
+        artifacts = store.artifacts_for(session)
         quick = (
-            line_range(store, part, wanted.offset, limit=wanted.limit, most=most)
+            line_range(artifacts, part, wanted.offset, limit=wanted.limit, most=most)
             if is_lines
-            else character_range(store, part, wanted.offset, limit=limit)
+            else character_range(artifacts, part, wanted.offset, limit=limit)
         )
         if quick is not None:
             return quick
-        source = part_blocks(store, part, place)
+        source = part_blocks(artifacts, part, place)
     if is_lines:
         return line_window(source, wanted.offset, wanted.limit, most)
     return character_window(source, wanted.offset, limit)

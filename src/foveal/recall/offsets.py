@@ -14,7 +14,7 @@ import msgspec
 
 from foveal.recall.text_blocks import BLOCK_BYTES, blocks_of, decoded, whole_text
 from foveal.recall.windows import TextWindow, character_window, line_window
-from foveal.stores.port import Artifacts, Store
+from foveal.stores.port import Artifacts
 from foveal.values.entry import Part, Stored, ToolResult
 from foveal.values.errors import BadInput, StoreError
 
@@ -46,7 +46,7 @@ class Offsets(msgspec.Struct, frozen=True):
         return self.breaks[-1] + self.is_open
 
 
-def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) -> TextWindow | None:
+def line_range(artifacts: Artifacts, part: Part, offset: int, *, limit: int, most: int) -> TextWindow | None:
     """Return the window of lines, as `line_window` gives it of the whole text; None if that has to be read."""
 
     def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
@@ -61,10 +61,10 @@ def line_range(store: Store, part: Part, offset: int, *, limit: int, most: int) 
         cut_at = None if found.cut_at is None else found.cut_at + characters[first]
         return TextWindow(found.text, found.count, offsets.lines, cut_at)
 
-    return _ranged(store, part, window)
+    return _ranged(artifacts, part, window)
 
 
-def character_range(store: Store, part: Part, offset: int, *, limit: int) -> TextWindow | None:
+def character_range(artifacts: Artifacts, part: Part, offset: int, *, limit: int) -> TextWindow | None:
     """Return the window of characters, as `character_window` gives it of the whole text; None if that has to be read."""
 
     def window(offsets: Offsets, texts: Callable[[int, int], Iterator[str]]) -> TextWindow:
@@ -74,12 +74,11 @@ def character_range(store: Store, part: Part, offset: int, *, limit: int) -> Tex
         found = character_window(texts(first, end), offset - characters[first], limit)
         return TextWindow(found.text, found.count, characters[-1])
 
-    return _ranged(store, part, window)
+    return _ranged(artifacts, part, window)
 
 
-def artifact_texts(store: Store, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
+def artifact_texts(artifacts: Artifacts, item: Stored, chunks: Iterable[bytes]) -> Iterator[str]:
     """Yield the text of an artifact that is being read whole; its offsets are kept once its hash is proven."""
-    artifacts = store.artifacts
     if item.size_bytes < LEAST_BYTES or _known(artifacts, item):
         yield from decoded(chunks)
         return
@@ -98,9 +97,9 @@ def artifact_texts(store: Store, item: Stored, chunks: Iterable[bytes]) -> Itera
 
 
 def _ranged(
-    store: Store, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], TextWindow]
+    artifacts: Artifacts, part: Part, window: Callable[[Offsets, Callable[[int, int], Iterator[str]]], TextWindow]
 ) -> TextWindow | None:
-    item, artifacts = _sole(part), store.artifacts
+    item = _sole(part)
     if item is None or item.size_bytes < LEAST_BYTES:
         return None
     try:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from foveal.recall.offsets import artifact_texts
 from foveal.stores import rows as log
-from foveal.stores.port import Row, Store
+from foveal.stores.port import Artifacts, Row, Store
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import (
     Content,
@@ -59,7 +59,7 @@ def blocks(store: Store, session: str, ref: str) -> Iterator[str]:
     found = range_blocks(store, session, ref)
     if found is None:
         part, place, *_ = locate(store, session, ref)
-        return part_blocks(store, part, place)
+        return part_blocks(store.artifacts_for(session), part, place)
     return found
 
 
@@ -95,7 +95,7 @@ def given_id(ref: str) -> str:
     return GIVEN + entry_ref(entry) + (f".{int(part)}" if int(part) else "")
 
 
-def part_blocks(store: Store, part: Part, place: str) -> Iterator[str]:
+def part_blocks(artifacts: Artifacts, part: Part, place: str) -> Iterator[str]:
     """Yield the text of one part; `place` names it in the error if its artifact is gone."""
     match part:
         case Text(text) | Thinking(text):
@@ -106,9 +106,9 @@ def part_blocks(store: Store, part: Part, place: str) -> Iterator[str]:
             for number, item in enumerate(content):
                 if number:
                     yield "\n"
-                yield from _content_blocks(store, item, place)
+                yield from _content_blocks(artifacts, item, place)
         case Stored() | Image() | File():
-            yield from _content_blocks(store, part, place)
+            yield from _content_blocks(artifacts, part, place)
         case Opaque(_, json):
             yield json
         case RedactedThinking(data):
@@ -119,15 +119,15 @@ def place_of(session: str, row: Row) -> str:
     return f"session {session!r}, entry {row.seq}"
 
 
-def _content_blocks(store: Store, item: Content, place: str) -> Iterator[str]:
+def _content_blocks(artifacts: Artifacts, item: Content, place: str) -> Iterator[str]:
     if not isinstance(item, Stored):
         yield as_text((item,))
         return
     try:
-        chunks = store.artifacts.read(item.sha256)
+        chunks = artifacts.read(item.sha256)
     except NotFound:
         raise StoreCorrupt(place, f"the artifact {item.sha256} that it names is gone") from None
-    yield from artifact_texts(store, item, chunks)
+    yield from artifact_texts(artifacts, item, chunks)
 
 
 def range_blocks(store: Store, session: str, ref: str) -> Iterator[str] | None:
@@ -177,7 +177,7 @@ def _branch(store: Store, session: str, first: Row, last: Row) -> Iterator[Row]:
 
 
 def _transcript(store: Store, session: str, rows: Iterable[Row]) -> Iterator[str]:
-    gap = ""
+    artifacts, gap = store.artifacts_for(session), ""
     for row in rows:
         body = log.to_entry(row, session).body
         if isinstance(body, Message):
@@ -186,7 +186,7 @@ def _transcript(store: Store, session: str, rows: Iterable[Row]) -> Iterator[str
             for number, part in enumerate(body.parts):
                 if number:
                     yield "\n"
-                yield from part_blocks(store, part, place_of(session, row))
+                yield from part_blocks(artifacts, part, place_of(session, row))
 
 
 def _find(store: Store, session: str, prefix: str) -> Row | None:

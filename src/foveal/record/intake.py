@@ -55,7 +55,7 @@ def bodies(
     """Return the bodies of an item. `estimated` is our own count of the prompt that the item may be the reply to."""
     if isinstance(item, Message):
         clean = _redacted(item, redact)
-        return [log.checked_message(_with_host_names(offload(store, clean), asked.renamed))]
+        return [log.checked_message(_with_host_names(offload(store.artifacts_for(session), clean), asked.renamed))]
     if isinstance(item, Setup | PromptContext | News):
         raise BadEntry(f"a {type(item).__name__} is recorded by the session itself, with the prompt that it describes")
     if isinstance(item, Pin):
@@ -67,7 +67,10 @@ def bodies(
         raise BadInput(f"a {type(item).__name__} is neither an entry nor a message or reply of a provider's SDK")
     if _is_wire_message(plain):
         read = (_redacted(_with_own_ids(message), redact) for message in _read_message(plain, asked))
-        return [log.checked_message(_with_host_names(offload(store, message), asked.renamed)) for message in read]
+        return [
+            log.checked_message(_with_host_names(offload(store.artifacts_for(session), message), asked.renamed))
+            for message in read
+        ]
     return _read_reply(plain, asked, estimated, redact)
 
 

@@ -147,5 +147,5 @@ def _whole(child: Journal, message: Message) -> Message:
     """Return a message of the parent for a child: with the texts of its artifacts, if the child looks for secrets in them."""
     if child.redact is None:
         return message
-    read = read_artifacts(child.store.artifacts, Entry("", None, 0, "", message)).body
+    read = read_artifacts(child.store.artifacts_for(child.name), Entry("", None, 0, "", message)).body
     return read if isinstance(read, Message) else message

@@ -53,6 +53,7 @@ class Journal:
         redact: Redactor | None = None,
     ) -> None:
         self.store, self.name, self.clock = store, name, clock
+        self._artifacts = store.artifacts_for(name)
         self._author, self.redact = author, redact
         self.estimated: int | None = None
         """Tokens that were counted for the newest prompt; the usage of the reply is compared with them."""
@@ -157,7 +158,7 @@ class Journal:
             return ahead, fold
         for place, one in enumerate(before, self._view.facts.seq + 1):
             if place > view.facts.seq:
-                view.feed(place, read_artifacts(self.store.artifacts, one))
+                view.feed(place, read_artifacts(self._artifacts, one))
         return record_fold(view, seq, entry, fold)
 
     def snapshot_soon(self) -> None:
@@ -198,7 +199,7 @@ class Journal:
         self._see(view.shown_by(projection, branch.entries(view.transcript.needed(view.atoms))))
 
     def _branch(self) -> BranchReader:
-        return BranchReader(self.store, self.name, self.store.artifacts)
+        return BranchReader(self.store, self.name, self._artifacts)
 
     def _see(self, view: View) -> None:
         """Go on with a view that shows messages in another way."""
@@ -277,7 +278,7 @@ class Journal:
             self.on_entry(seq, entry)
             self.on_rewind(self._view)
         else:
-            is_stale = self._view.feed(seq, read_artifacts(self.store.artifacts, entry))
+            is_stale = self._view.feed(seq, read_artifacts(self._artifacts, entry))
             self.on_entry(seq, entry)
             if is_stale and isinstance(entry.body, Pin | Unpin):
                 self._see(repinned(self._view, entry.body, self._branch()))

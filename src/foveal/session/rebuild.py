@@ -38,7 +38,7 @@ class OpenedLog:
         self.rows, self._name = OpenedRows(store, opening), name
         if self.snapshot:
             self.rows.rows_at(name, self.snapshot.places())  # one question for everything that the view needs
-        self.branch = BranchReader(self.rows, name, store.artifacts)
+        self.branch = BranchReader(self.rows, name, store.artifacts_for(name))
 
     def declared_retention(self) -> dict[str, RetentionRule]:
         """Return the retention that the tools of the session declared, as far as its snapshot knows."""
@@ -58,7 +58,7 @@ class OpenedLog:
 
 def newest_view(store: Store, name: str, model_setup: ModelSetup) -> View:
     """Return the view of a stored session, from its newest fold."""
-    return view_after(newest_row(store, name), BranchReader(store, name, store.artifacts), model_setup)
+    return view_after(newest_row(store, name), BranchReader(store, name, store.artifacts_for(name)), model_setup)
 
 
 def view_after(
@@ -186,7 +186,7 @@ def view_at(store: Store, name: str, model_setup: ModelSetup, call: int | None, 
     """Return the view of which the prompt of the next call, or of a past one, is made. `now` is the newest view, if at hand."""
     view = now or newest_view(store, name, model_setup)
     if call is not None:
-        branch = BranchReader(store, name, store.artifacts)
+        branch = BranchReader(store, name, store.artifacts_for(name))
         head = branch.row(view.facts.head or "")
         reply = branch.reply(head, view.facts, call) if head else None
         if reply:
@@ -204,7 +204,7 @@ def prompt_of(name: str, view: View, model_setup: ModelSetup) -> Prompt:
 
 def setup_at(store: Store, name: str, call: int | None = None) -> Setup:
     """Return the newest setup of a stored session, or the setup of a past call."""
-    branch = BranchReader(store, name, store.artifacts)
+    branch = BranchReader(store, name, store.artifacts_for(name))
     head = newest_row(store, name)
     if head and call is not None:
         reply = branch.reply(head, branch.calls_and_trail(head), call)

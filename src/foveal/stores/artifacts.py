@@ -19,7 +19,7 @@ from pathlib import Path
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact
 from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
-from foveal.stores.port import ArtifactCard
+from foveal.stores.port import ArtifactCard, KeptArtifact
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 SUFFIX = ".artifacts"
@@ -101,6 +101,10 @@ class FileArtifacts:
             self._sidecar(sha256).unlink(missing_ok=True)
             sync_folder(place.parent)
         return True
+
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        check_artifact(sha256)
+        return (KeptArtifact(sha256, self),)
 
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""

@@ -1,10 +1,12 @@
 """The checks of names and drafts that every store makes before it writes."""
 
 import re
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Mapping, Sequence
 
+from foveal.stores.format import ENVELOPE
 from foveal.stores.port import Draft, KeptNote, Row
-from foveal.values.errors import BadEntry, BadInput
+from foveal.values.errors import BadEntry, BadInput, SessionChanged, StoreError
 
 NAME_BYTES = 512
 """Longest session name, entry id and author: far above any id in use, far below an SQLite page."""
@@ -22,6 +24,8 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _INT64 = 1 << 63
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LEAST_SEALED_BYTES = 12 + 16
+"""Bytes of an encrypted text: its nonce and its tag, even if it is empty."""
 
 
 def check_session(session: str) -> None:
@@ -80,9 +84,29 @@ def check_secret(secret: bytes | None) -> None:
         raise BadInput(f"a session's secret of {len(secret)} bytes; give 16 to {NAME_BYTES} random bytes, or none")
 
 
+def check_sealed(session: str, secret: bytes, text: str | None) -> None:
+    """Raise `StoreError` if a title or note in the clear is to be kept of an encrypted session: it could not be told from one
+    that is encrypted, and whoever has the keys would find it unreadable."""
+    if not secret.startswith(ENVELOPE) or text is None:
+        return
+    try:
+        is_sealed = len(b64decode(text, validate=True)) >= _LEAST_SEALED_BYTES
+    except ValueError:
+        is_sealed = False
+    if not is_sealed:
+        raise StoreError(
+            f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS) to give it titles or notes"
+        )
+
+
+def is_artifact(name: str) -> bool:
+    """Return whether this can be the name of an artifact."""
+    return _SHA256.fullmatch(name) is not None
+
+
 def check_artifact(sha256: str) -> None:
     """Raise `BadInput` unless this is the name of an artifact: nothing else is ever looked up."""
-    if not _SHA256.fullmatch(sha256):
+    if not is_artifact(sha256):
         raise BadInput(f"{sha256!r:.80} is not an artifact: its name is 64 hexadecimal digits in lower case")
 
 
@@ -90,6 +114,21 @@ def check_span(start: int) -> None:
     """Raise `BadInput` unless a span of an artifact begins at a place of it, or behind its end."""
     if start < 0:
         raise BadInput(f"a span of an artifact cannot begin at byte {start}; the first one is 0")
+
+
+def check_seen(found: Mapping[str, int], names: Iterable[str], seen: Mapping[str, int]) -> None:
+    """Raise `SessionChanged` unless the sessions that are to be deleted have as many entries as were seen, and no other child.
+
+    `found` are their entries now, `names` those of all sessions.
+    """
+    changed = [name for name, entries in found.items() if entries != seen.get(name)]
+    children = [
+        name
+        for name in names
+        if name not in found and any(sign == "/" and name[:at] in found for at, sign in enumerate(name))
+    ]
+    if changed or children:
+        raise SessionChanged([*changed, *children])
 
 
 def check_drafts(drafts: Sequence[Draft]) -> None:

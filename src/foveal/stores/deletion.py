@@ -2,20 +2,23 @@
 
 Artifacts belong to all sessions that name them, so the logs that stay are read before one is removed. That is the price of a
 deletion that leaves nothing, and it is paid only for sessions that have artifacts.
+
+A session may be written, and be given children, until the moment at which it is deleted. So the store compares it with what was
+seen of it, and deletes nothing if it has changed: then it is looked at again.
 """
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
-from foveal.stores.references import artifacts_named
-from foveal.stores.tenants import artifacts_of, tenant_of
-from foveal.values.errors import NotFound
+from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
+from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreError
 
 _CHILD = "/"
 """The sign between the name of a session and that of its child."""
+MOST_LOOKS = 8
+"""Looks at sessions that somebody goes on writing, before they are deleted as they are: one nearly always does."""
 
 
 class Deletion(msgspec.Struct, frozen=True):
@@ -26,40 +29,106 @@ class Deletion(msgspec.Struct, frozen=True):
     """One for each session, in the same order."""
     artifacts: int
     """Artifacts that were removed, because no other session names them."""
+    left: tuple[str, ...] = ()
+    """Why something of them is left, and how it goes: sentences for people."""
+    put_again: int = 0
+    """Artifacts that stay for a day, because somebody put them after the sessions were last written, perhaps to name them."""
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
     """Return the cards of these sessions and of their children, each once; `NotFound` if a name is unknown."""
-    cards = {card.id: card for card in store.cards()}
-    found: dict[str, SessionCard] = {}
-    for name in names:
-        if name not in cards:
-            raise NotFound(f"there is no session {name!r}; nothing was deleted")
-        found |= {key: card for key, card in cards.items() if key == name or key.startswith(name + _CHILD)}
-    return list(found.values())
+    cards, wanted = store.cards(), set(names)
+    for name in sorted(wanted - {card.id for card in cards}):
+        raise NotFound(f"there is no session {name!r}; nothing was deleted")
+    return [card for card in cards if card.id in wanted or not wanted.isdisjoint(parents_of(card.id))]
 
 
 def expired(store: Store, before_ms: int) -> list[SessionCard]:
-    """Return the cards of the sessions that were last written before this time. A parent stays as long as a child of it does."""
+    """Return the cards of the sessions that were last written before this time and that nobody holds. A parent stays as long as a
+    child of it does."""
     cards = store.cards()
-    fresh = [card.id for card in cards if card.updated_ms >= before_ms]
-    return [
-        card
-        for card in cards
-        if card.updated_ms < before_ms and not any(name.startswith(card.id + _CHILD) for name in fresh)
-    ]
+    staying = {card.id for card in cards if card.updated_ms >= before_ms or card.holder is not None}
+    staying.update([parent for name in staying for parent in parents_of(name)])
+    return [card for card in cards if card.id not in staying]
+
+
+def parents_of(session: str) -> Iterator[str]:
+    """Yield the names that the parents of a session have, if it is a child."""
+    return (session[:at] for at, sign in enumerate(session) if sign == _CHILD)
 
 
 def delete_sessions(store: Store, names: Sequence[str], *, takeover: bool = False) -> Deletion:
-    """Delete these sessions, their children, and the artifacts that no other session names. All of them or none."""
-    began_ms = time.time_ns() // 1_000_000
-    doomed = [card.id for card in with_children(store, names)]
-    artifacts = {(tenant_of(name), sha256) for name in doomed for sha256 in artifacts_named(store.rows(name))}
-    tombstones = store.delete(doomed, takeover=takeover)
-    for card in store.cards() if artifacts else ():
-        artifacts -= {(tenant_of(card.id), sha256) for sha256 in artifacts_named(store.rows(card.id))}
-    removed = sum(
-        artifacts_of(store.artifacts, tenant).delete(sha256, unless_put_after_ms=began_ms)
-        for tenant, sha256 in artifacts
-    )
-    return Deletion(tuple(doomed), tuple(tombstones), removed)
+    """Delete these sessions, their children, and the artifacts that no other session names. All of them or none.
+
+    `StoreError` if one is encrypted and the store was opened without keys: its artifacts could not be told, and would stay.
+    """
+    return _delete(store, lambda: with_children(store, names), takeover=takeover)
+
+
+def delete_expired(store: Store, before_ms: int) -> Deletion:
+    """Delete the sessions that were last written before this time, like `delete_sessions`, but for those that somebody holds or
+    goes on with in the meantime, and their parents: these are left."""
+    held = set[str]()
+
+    def free() -> list[SessionCard]:
+        kept = held | {parent for name in held for parent in parents_of(name)}
+        return [card for card in expired(store, before_ms) if card.id not in kept]
+
+    while True:
+        try:
+            done = _delete(store, free)
+        except SessionHeld as error:
+            if not error.sessions or held.issuperset(error.sessions):
+                raise
+            held.update(error.sessions)
+        except NotFound:
+            continue  # somebody else has deleted it
+        else:
+            in_use = tuple(f"session {name} was left, because it is in use" for name in sorted(held))
+            return msgspec.structs.replace(done, left=(*in_use, *done.left))
+
+
+def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeover: bool = False) -> Deletion:
+    for look in range(1, MOST_LOOKS + 1):
+        doomed, artifacts = list_doomed(), NamedArtifacts()
+        if not doomed:
+            return Deletion((), (), 0)
+        for card in doomed:
+            artifacts.read(store, card.id, entries=card.entries, updated_ms=card.updated_ms)
+        if artifacts.sealed:
+            raise StoreError(
+                f"session {artifacts.sealed[0]!r} is encrypted, and the store was opened without keys: its artifacts would stay. "
+                "Nothing was deleted. Give the keys (`keys`, or $FOVEAL_KEYS); if they are lost, give any other."
+            )
+        names, problem = [card.id for card in doomed], None
+        seen = {card.id: card.entries for card in doomed} if look < MOST_LOOKS else None
+        try:
+            tombstones = store.delete(names, takeover=takeover, seen=seen)
+        except SessionChanged:
+            continue
+        except StoreError as error:
+            if any(store.cards(name) for name in names):
+                raise
+            tombstones, problem = [], error  # they are deleted, and so must their artifacts be
+        for card, tombstone in zip(doomed, tombstones, strict=False):
+            if tombstone.entries != card.entries:
+                artifacts.unread[card.id] = "it was written until it was deleted"
+        return _finish(store, names, tombstones, artifacts, problem)
+    raise AssertionError("the last look deletes whatever it sees")
+
+
+def _finish(
+    store: Store, names: list[str], tombstones: list[Tombstone], artifacts: NamedArtifacts, problem: StoreError | None
+) -> Deletion:
+    """Remove the artifacts of sessions that are deleted; then raise the problem that their deletion had."""
+    swept = remove_unnamed(store, artifacts.found) if artifacts.found else None
+    if problem is not None:
+        raise problem
+    left = list(swept.left if swept else ())
+    if artifacts.unread:
+        left.append(
+            f"Artifacts may be left, because {artifacts.why_unread()}: it was deleted, and which ones it named is not known. "
+            "`foveal store vacuum` removes those that no session names, after a day."
+        )
+    removed, put_again = (swept.removed, swept.put_again) if swept else (0, 0)
+    return Deletion(tuple(names), tuple(tombstones), removed, tuple(left), put_again)

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.keys import KEY_BYTES, NONCE_BYTES, Keys
-from foveal.stores.port import ArtifactCard, Artifacts
-from foveal.stores.tenants import artifacts_of, proven
+from foveal.stores.port import ArtifactCard, Artifacts, KeptArtifact
+from foveal.stores.tenants import TenantArtifacts, proven
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError
 
 SEGMENT_BYTES = 1 << 16
@@ -23,12 +23,23 @@ SEGMENT_BYTES = 1 << 16
 _TAG_BYTES = 16
 _LENGTH_BYTES = 2
 _CONTEXT = b"foveal artifact"
+_MOST_WRAPPED_BYTES = 450
+"""Bytes of a wrapped key, as `Keys.wrap` may return them."""
+_SEALED = "\0sealed"
+"""After the name of a tenant, which cannot hold it: its artifacts under keys do not take the names of those in the clear."""
 
 
 class _Header(NamedTuple):
     cipher: AESGCM
     size: int
     """Bytes before the first segment."""
+
+
+def sealed_places(shelf: Artifacts, owner: str | None, keys: Keys) -> list[Artifacts]:
+    """Return the places of the encrypted artifacts of a tenant, or of no tenant: the one that they are put into, and the one of
+    earlier versions, which gave those of a tenant the names of its artifacts in the clear."""
+    names = [""] if owner is None else [owner + _SEALED, owner]
+    return [EncryptedArtifacts(TenantArtifacts(shelf, name), keys) for name in names]
 
 
 class EncryptedArtifacts:
@@ -79,12 +90,13 @@ class EncryptedArtifacts:
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         return self._inner.delete(sha256, unless_put_after_ms=unless_put_after_ms)
 
-    def of_tenant(self, tenant: str) -> Artifacts:
-        """Return the artifacts of one tenant in the same place, under the same keys."""
-        return EncryptedArtifacts(artifacts_of(self._inner, tenant), self._keys)
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        return self._inner.kept(sha256)
 
     def _header(self, name: str) -> _Header:
         length = int.from_bytes(self._inner.span(name, 0, _LENGTH_BYTES))
+        if length > _MOST_WRAPPED_BYTES:
+            raise NotFound(f"there is no artifact {name} under keys: the one of this name is in the clear")
         wrapped = self._inner.span(name, _LENGTH_BYTES, length)
         return _Header(AESGCM(self._keys.unwrap(wrapped, _CONTEXT)), _LENGTH_BYTES + length)
 

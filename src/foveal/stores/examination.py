@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from foveal.stores.format import ENCRYPTED, ENVELOPE
-from foveal.stores.port import Row, Store
+from foveal.stores.port import Artifacts, Row, Store
 from foveal.stores.references import artifacts_named
-from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.codec import decode
 from foveal.values.errors import BadEntry, BadInput, StoreCorrupt, StoreError
 
@@ -40,16 +39,18 @@ class Report:
 def examine_store(store: Store, place: str) -> Report:
     """Read a store to its end, damaged rows passed over, and return the counts of whatever is whole. Nothing is changed."""
     cards = store.cards()
-    entries, damage, named = 0, list[Damage](), dict[tuple[str | None, str], str]()
+    entries, damage, named = 0, list[Damage](), dict[tuple[str, ...], tuple[Artifacts, str, str]]()
     for card in cards:
+        artifacts = store.artifacts_for(card.id)
         for row in _whole_rows(store, card.id, card.entries, damage):
             entries += 1
             for sha256 in artifacts_named([row]):
-                named.setdefault((tenant_of(card.id), sha256), f"session {card.id}, entry {row.seq}")
+                where = f"session {card.id}, entry {row.seq}"
+                named.setdefault(tuple(one.name for one in artifacts.kept(sha256)), (artifacts, sha256, where))
     whole = 0
-    for (tenant, sha256), where in named.items():
+    for artifacts, sha256, where in named.values():
         try:
-            for _ in artifacts_of(store.artifacts, tenant).read(sha256):
+            for _ in artifacts.read(sha256):
                 pass
             whole += 1
         except (BadInput, StoreError) as error:

@@ -26,7 +26,7 @@ _LOOKS = 64
 _VARYING = b"0123456789abcdefABCDEF"
 
 
-def offload(store: Store, message: Message) -> Message:
+def offload(artifacts: Artifacts, message: Message) -> Message:
     """Return the message with its large result texts replaced by artifacts.
 
     This comes before any check, so that a large text is encoded once. A malformed message is returned unchanged, for the
@@ -39,7 +39,7 @@ def offload(store: Store, message: Message) -> Message:
     except (AttributeError, TypeError):
         return message
     parts = tuple(
-        msgspec.structs.replace(part, content=tuple(_offloaded(store, c) for c in part.content))
+        msgspec.structs.replace(part, content=tuple(_offloaded(artifacts, c) for c in part.content))
         if isinstance(part, ToolResult)
         else part
         for part in message.parts
@@ -49,8 +49,12 @@ def offload(store: Store, message: Message) -> Message:
 
 def keep_stream(store: Store, chunks: Iterable[bytes]) -> Stored:
     """Keep a result of any length as an artifact, holding one chunk at a time in memory."""
+    return _kept(store.artifacts, chunks)
+
+
+def _kept(artifacts: Artifacts, chunks: Iterable[bytes]) -> Stored:
     scan = _TroubleScan()
-    card = store.artifacts.put(scan.over(chunks))
+    card = artifacts.put(scan.over(chunks))
     return Stored(card.sha256, card.size_bytes, card.lines, card.head, card.tail, between=scan.lines())
 
 
@@ -101,11 +105,11 @@ def _is_large(item: Content) -> bool:
     return len(item.text.encode("utf-8", "surrogatepass")) > ARTIFACT_BYTES
 
 
-def _offloaded(store: Store, item: Content) -> Content:
+def _offloaded(artifacts: Artifacts, item: Content) -> Content:
     if not isinstance(item, Text) or not _is_large(item):
         return item
     data = item.text.encode("utf-8", "surrogatepass")
-    return keep_stream(store, (data[i : i + _CHUNK] for i in range(0, len(data), _CHUNK)))
+    return _kept(artifacts, (data[i : i + _CHUNK] for i in range(0, len(data), _CHUNK)))
 
 
 class _TroubleScan:

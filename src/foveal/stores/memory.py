@@ -17,7 +17,9 @@ from foveal.stores.checks import (
     check_repeat,
     check_same_scope,
     check_scope,
+    check_sealed,
     check_secret,
+    check_seen,
     check_session,
 )
 from foveal.stores.labels import NO_LABELS
@@ -26,7 +28,9 @@ from foveal.stores.opened import opened
 from foveal.stores.port import (
     PAGE_CARDS,
     ArtifactCard,
+    Artifacts,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -36,6 +40,7 @@ from foveal.stores.port import (
     StoreStats,
     Tombstone,
 )
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import LeaseLost, NotFound, SessionHeld, StoreError, TailLost
 
 
@@ -143,6 +148,14 @@ class MemoryArtifacts:
         self._sidecars.pop(sha256, None)
         return self._kept.pop(sha256, None) is not None
 
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        check_artifact(sha256)
+        return (KeptArtifact(sha256, self),)
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        return sorted(self._kept)
+
     def size_bytes(self) -> int:
         """Return the bytes of all artifacts and what is kept beside them."""
         return sum(len(data) for kept in (self._kept, self._sidecars) for data in kept.values())
@@ -166,6 +179,12 @@ class MemoryStore:
         self._scopes: dict[str, _ScopeState] = {}
         self._tombstones: list[Tombstone] = []
         self._is_closed = False
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -195,6 +214,11 @@ class MemoryStore:
 
     def secret(self, session: str) -> bytes:
         return self._log(session).secret
+
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        with self._lock:
+            self._check_usable()
+            return {name: self._logs[name].secret for name in sessions if name in self._logs}
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         rows = self._log(session).rows
@@ -243,6 +267,7 @@ class MemoryStore:
     def entitle(self, session: str, title: str | None) -> None:
         with self._lock:
             log = self._log(session)
+            check_sealed(log.id, log.secret, title)
             log.labels = log.labels.entitled(title)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
@@ -264,11 +289,15 @@ class MemoryStore:
             self._index_of_all = self._index_of_all or sqlite.MemoryIndex()
             return self._index_of_all
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         with self._lock:
             logs = [self._log(session) for session in sessions]
-            for log in logs if not takeover else ():
-                _check_free(log)
+            if not takeover:
+                _check_free(*logs)
+            if seen is not None:
+                check_seen({log.id: len(log.rows) for log in logs}, self._logs, seen)
             for log in logs:
                 log.is_deleted = True
                 del self._logs[log.id]
@@ -364,6 +393,7 @@ class MemoryScope:
             log = self._logs.get(note.session)
             if log is None or log.scope != self._name:
                 raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+            check_sealed(log.id, log.secret, note.text)
             self._state.notes[note.key] = note
             self._state.changes += 1
 
@@ -416,9 +446,10 @@ class MemoryWriter:
                 self._log.holder = None
 
 
-def _check_free(log: _Log) -> None:
-    if log.holder is not None:
-        raise SessionHeld(held_text(log.id, log.holder, None, _now_ms()))
+def _check_free(*logs: _Log) -> None:
+    held = {log.id: log.holder for log in logs if log.holder is not None}
+    for session, holder in held.items():
+        raise SessionHeld(held_text(session, holder, None, _now_ms()), [*held])
 
 
 def _now_ms() -> int:

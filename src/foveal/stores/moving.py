@@ -21,7 +21,6 @@ from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine
-from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound, SessionHeld, StoreCorrupt
 
 BATCH_ROWS = 256
@@ -51,7 +50,7 @@ def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreM
     _check_keys(source)
     sessions = copied = 0
     in_use, damaged = list[str](), list[str]()
-    artifacts: set[tuple[str | None, str]] = set()
+    artifacts: set[str] = set()
     for card in sorted(source.cards(), key=lambda card: card.updated_ms):
         try:
             copied += (
@@ -108,7 +107,7 @@ def _check_keys(source: Store) -> None:
             check_readable(source, card.id)
 
 
-def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[str | None, str]]) -> int:
+def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
     holder = source.acquire(card.id)
     try:
         held = msgspec.structs.replace(source.cards(card.id)[0], updated_ms=card.updated_ms)
@@ -117,9 +116,8 @@ def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: s
         holder.release()
 
 
-def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[str | None, str]]) -> int:
+def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
     """Bring the copy of a session up to this card, and return how many entries were written."""
-    tenant = tenant_of(card.id)
     opened = target.load(card.id, secret=source.secret(card.id), scope=card.scope)
     try:
         if opened.entries > card.entries:
@@ -128,13 +126,15 @@ def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[tuple[
                 "written there already. Delete it in one of them."
             )
         chain = _compared(source, target, card.id, opened.entries)
+        read, kept = source.artifacts_for(card.id), target.artifacts_for(card.id)
         snapshot = source.snapshot(card.id)
         for rows in _batches(source.rows(card.id, after=opened.entries, upto=card.entries), snapshot and snapshot.seq):
             for sha256 in set(artifacts_named(rows)):
-                if (tenant, sha256) not in artifacts:
+                place = kept.kept(sha256)[0].name
+                if place not in artifacts:
                     with suppress(NotFound):  # reported by the doctor of either store
-                        artifacts_of(target.artifacts, tenant).put(artifacts_of(source.artifacts, tenant).read(sha256))
-                        artifacts.add((tenant, sha256))
+                        kept.put(read.read(sha256))
+                        artifacts.add(place)
             for row in rows:
                 chain = link(chain, row)
             view = snapshot.payload if snapshot and snapshot.seq == rows[-1].seq else None

@@ -15,9 +15,9 @@ from obstore.exceptions import BaseError
 from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact, check_span
+from foveal.stores.checks import check_artifact, check_span, is_artifact
 from foveal.stores.place import without_secrets
-from foveal.stores.port import ArtifactCard
+from foveal.stores.port import ArtifactCard, KeptArtifact
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError, StoreUnavailable
 
 SPOOL_BYTES = 8 << 20
@@ -99,6 +99,17 @@ class ObjectArtifacts:
         with suppress(FileNotFoundError), self._plain_errors(_DELETE_AGAIN):
             obstore.delete(self._objects, self._sidecar(sha256))
         return True
+
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        check_artifact(sha256)
+        return (KeptArtifact(sha256, self),)
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        with self._plain_errors():
+            pages = obstore.list(self._objects)  # pyright: ignore[reportUnknownMemberType]
+            paths = [meta["path"] for page in pages for meta in page]
+        return sorted(name for path in paths if is_artifact(name := path.rpartition("/")[2]))
 
     def _path(self, sha256: str) -> str:
         check_artifact(sha256)

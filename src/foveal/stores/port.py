@@ -29,7 +29,7 @@ them: it is given entries as bytes and returns them unchanged. The promises:
     sessions and notes alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Protocol
@@ -37,6 +37,7 @@ from typing import Protocol
 import msgspec
 
 from foveal.stores.database import Database
+from foveal.values.errors import NotFound, StoreError
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -185,6 +186,27 @@ class StoreStats(msgspec.Struct, frozen=True):
     """Bytes, by the part of the store that takes them."""
 
 
+class KeptArtifact(msgspec.Struct, frozen=True):
+    """An artifact by the name that it has in its place: the hash of its bytes, or, for a tenant or under keys, a hash of that."""
+
+    name: str
+    place: "Artifacts"
+
+    def is_there(self) -> bool:
+        """Return whether it is kept; True if that cannot be told."""
+        try:
+            self.place.span(self.name, 0, 0)
+        except NotFound:
+            return False
+        except StoreError:
+            return True
+        return True
+
+    def remove(self, *, unless_put_after_ms: int) -> bool:
+        """Remove it, and return whether it was there and was not put later than this moment."""
+        return self.place.delete(self.name, unless_put_after_ms=unless_put_after_ms)
+
+
 class Artifacts(Protocol):
     """Large contents, each under the SHA-256 of its bytes. A name that is no such hash is `BadInput` in every method."""
 
@@ -214,6 +236,18 @@ class Artifacts(Protocol):
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         """Remove an artifact and its sidecar, and return whether it was there. One that was put later than this moment
         stays: its new log may be about to name it."""
+        ...
+
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        """Return an artifact by each name under which its bytes may be kept, there or not."""
+        ...
+
+
+class ArtifactShelf(Artifacts, Protocol):
+    """The place in which a store keeps the artifacts of all its sessions."""
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
         ...
 
 
@@ -271,7 +305,17 @@ class Scope(Protocol):
 class Store(Protocol):
     @property
     def artifacts(self) -> Artifacts:
-        """The artifacts that the logs of this store refer to."""
+        """The artifacts for which no session is known yet, as `keep_stream` keeps them. Every session of this handle finds
+        them."""
+        ...
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        """Return the artifacts that the log of a session names, there or not. Nobody else decides where they lie."""
+        ...
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        """Return all artifacts that are there, whoever names them; none through the handle of a tenant: it has no right to those
+        of others, and which are its own cannot be told by their names."""
         ...
 
     def acquire(
@@ -297,6 +341,10 @@ class Store(Protocol):
     def secret(self, session: str) -> bytes:
         """Return the secret that was drawn when the session was made, and never changes. It is empty for sessions of Foveal
         0.1, whose prompts were made without one. `NotFound` if there is no such session."""
+        ...
+
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        """Return the secrets of those of these sessions that are there, in one round trip to the store."""
         ...
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
@@ -345,9 +393,13 @@ class Store(Protocol):
         """Return the place of the search index over all sessions. It is emptied when one of them is deleted."""
         ...
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete these sessions, all of them or none, and return their tombstones. `SessionHeld` if a live writer has one of
-        them, `NotFound` if one is not there. Their artifacts, which others may name too, are left: `stores.deletion`."""
+        them, `NotFound` if one is not there. With `seen`, the entries that each had when it was looked at, `SessionChanged` if
+        one has others now, or a child that is not deleted with it. Their artifacts, which others may name too, are left:
+        `stores.deletion`."""
         ...
 
     def tombstones(self) -> list[Tombstone]:

@@ -22,7 +22,6 @@ from foveal.stores.checks import check_drafts, check_session
 from foveal.stores.port import Draft, Row, Store
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
-from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound
 
 FORMAT = 1
@@ -114,7 +113,7 @@ def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -
     portrait = verify_export(stream)
     stream.seek(start)
     drafts: list[Draft] = []
-    kept = artifacts_of(store.artifacts, tenant_of(name or portrait.session))
+    kept = store.artifacts_for(name or portrait.session)
     for artifact, group in groupby(_read(stream)[1], key=lambda line: line.artifact):
         if artifact is not None:
             kept.put(line.data or b"" for line in group)
@@ -141,7 +140,7 @@ def _lines(store: Store, portrait: Portrait, artifacts: Iterable[str]) -> Iterat
     yield _encode(portrait) + b"\n"
     for name in artifacts:
         is_empty = True
-        for chunk in artifacts_of(store.artifacts, tenant_of(portrait.session)).read(name):
+        for chunk in store.artifacts_for(portrait.session).read(name):
             is_empty = False
             yield _encode({"artifact": name, "data": chunk}) + b"\n"
         if is_empty:

@@ -9,7 +9,8 @@ encrypted bytes, and can be proven without a key.
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
@@ -28,12 +29,14 @@ from foveal.stores.checks import (
     check_title,
 )
 from foveal.stores.data_key import DataKey, new_envelope, open_envelope
-from foveal.stores.encrypted_artifacts import EncryptedArtifacts
+from foveal.stores.encrypted_artifacts import sealed_places
+from foveal.stores.format import ENVELOPE
 from foveal.stores.keys import REMEMBERED_S, Keys, RememberedKeys
 from foveal.stores.port import (
     PAGE_CARDS,
     Artifacts,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -46,14 +49,18 @@ from foveal.stores.port import (
     Tombstone,
     Writer,
 )
+from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
-from foveal.stores.tenants import TenantArtifacts, tenant_prefix
-from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreError
+from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
+from foveal.values.errors import BadInput, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 KEPT_KEYS = 4_096
 """Data keys that a handle remembers: a service for keys is not asked for each read."""
+UNREADABLE = "[unreadable: its key is not at hand]"
+"""The title, or the text of a note, that cannot be opened with the keys at hand."""
 _TITLE = "\0title"
 """The name under which a title is encrypted: one that no note can have."""
 KEPT_INDEXES = 64
@@ -68,14 +75,20 @@ class PrivateStore:
         self._keys = None if keys is None else RememberedKeys(keys)
         self._tenant = tenant
         self._prefix = tenant_prefix(tenant)
-        own = TenantArtifacts(inner.artifacts, tenant or "")
-        self.artifacts: Artifacts = own if self._keys is None else EncryptedArtifacts(own, self._keys)
+        self.artifacts: Artifacts = self._artifacts_of([tenant], is_encrypted=self._keys is not None)
         self._data_keys: OrderedDict[str, tuple[float, DataKey | None]] = OrderedDict()
         """The data key of each session, and when it was unwrapped."""
-        self._spare: OrderedDict[str, bytes] = OrderedDict()
-        """Envelopes that were made for sessions and not needed, because they were there: each is for its session alone."""
-        self._indexes: OrderedDict[object, SearchIndex] = OrderedDict()
+        self._indexes: OrderedDict[tuple[str, object], SearchIndex] = OrderedDict()
         self._own_tombstones: list[Tombstone] = []
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        """Return the artifacts of a session: encrypted if the session is, or is new and there are keys."""
+        name = self._prefix + session
+        owners = owners_of(session) if self._tenant is None else (self._tenant,)
+        return self._artifacts_of(owners, is_encrypted=self._keys is not None and self._is_encrypted(name))
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return self._inner.kept_artifacts() if self._tenant is None else []
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -90,13 +103,17 @@ class PrivateStore:
         check_scope(scope)
         name = self._prefix + session
         given = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
-        if self._keys is not None:
-            spare = self._spare.pop(name, None) if secret is None else None
-            given = spare or new_envelope(self._keys, name.encode(), given)
         inner_scope = None if scope is None else self._prefix + scope
-        opened = self._inner.load(name, takeover=takeover, secret=given, scope=inner_scope)
-        if self._keys is not None and secret is None and opened.secret != given:
-            _keep(self._spare, name, given, KEPT_KEYS)
+        while True:
+            # A new session needs a data key, which may be a call to a service; one that is there has its own.
+            known = self._inner.secrets([name]).get(name) if self._keys is not None else None
+            kept = known or (given if self._keys is None else new_envelope(self._keys, name.encode(), given))
+            opened = self._inner.load(name, takeover=takeover, secret=kept, scope=inner_scope)
+            if not known or opened.secret != known or opened.entries or opened.writer.epoch > 1:
+                break
+            # It was deleted in between, and made again by this call: under a key that something was under before.
+            opened.writer.release()
+            self._inner.delete([name])
         try:
             key = self._remember(name, opened.secret)
             if key is None:
@@ -113,6 +130,14 @@ class PrivateStore:
         kept = self._inner.secret(name)
         key = self._remember(name, kept)
         return kept if key is None else key.secret
+
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        names = [self._prefix + session for session in sessions]
+        found = dict[str, bytes]()
+        for name, kept in self._inner.secrets(names).items():
+            key = self._remember(name, kept)
+            found[name.removeprefix(self._prefix)] = kept if key is None else key.secret
+        return found
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         name = self._known(session)
@@ -135,9 +160,9 @@ class PrivateStore:
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
         if session is not None:
-            return [self._card(card) for card in self._inner.cards(self._prefix + session)] if session else []
+            return self._cards(self._inner.cards(self._prefix + session)) if session else []
         if not self._prefix:
-            return [self._card(card) for card in self._inner.cards()]
+            return self._cards(self._inner.cards())
         found, after = list[SessionCard](), ""
         while page := self.page(after=after, limit=PAGE_CARDS):
             found += page
@@ -148,18 +173,23 @@ class PrivateStore:
         self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
     ) -> list[SessionCard]:
         start = self._prefix + after if after else ""
-        found = self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit, tag=tag)
-        return [self._card(card) for card in found]
+        return self._cards(self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit, tag=tag))
 
     def entitle(self, session: str, title: str | None) -> None:
         """Give a session a title, which is encrypted like its entries."""
         check_title(title)
         name = self._known(session)
-        key = self._data_key(name) if title is not None else None
-        kept = title if key is None or title is None else key.seal_note(_TITLE, title)
-        if kept is not None and len(kept.encode()) > TITLE_BYTES:
-            raise BadInput(f"the title {title!r:.80} is too long to be encrypted; give 700 bytes at most")
-        self._inner.entitle(name, kept)
+        if title is None:
+            self._inner.entitle(name, None)
+            return
+
+        def entitle(key: DataKey | None) -> None:
+            kept = title if key is None else key.seal_note(_TITLE, title)
+            if len(kept.encode()) > TITLE_BYTES:
+                raise BadInput(f"the title {title!r:.80} is too long to be encrypted; give 700 bytes at most")
+            self._inner.entitle(name, kept)
+
+        self._write_sealed(name, entitle)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
         """Add and remove tags. They are in the clear, like names: the store lists by them."""
@@ -182,16 +212,31 @@ class PrivateStore:
         inner = self._inner.scope(self._prefix + name)
         has_keys = self._keys is not None
         index = (lambda: self._memory_index(f"scope\0{name}", inner.changes())) if has_keys else inner.index
-        return PrivateScope(inner, card=self._card, name=self._known, data_key=self._data_key, index=index)
+        return PrivateScope(
+            inner,
+            cards=self._cards,
+            name=self._known,
+            unsealed=self._unsealed_note,
+            write=self._write_sealed,
+            index=index,
+        )
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         names = [self._known(session) for session in sessions]
-        gone = self._inner.delete(names, takeover=takeover)
+        known = None if seen is None else {self._prefix + session: entries for session, entries in seen.items()}
+        try:
+            gone = self._inner.delete(names, takeover=takeover, seen=known)
+        except (SessionHeld, SessionChanged) as error:
+            error.sessions = tuple(name.removeprefix(self._prefix) for name in error.sessions)
+            raise
         for name in names:
             self._data_keys.pop(name, None)
             if self._keys is not None:
                 self._keys.forget(name.encode())
-            self._indexes.pop(name, None)
+            for known in [known for known in self._indexes if known[0] == name]:
+                del self._indexes[known]
         self._own_tombstones += gone
         return gone
 
@@ -224,7 +269,6 @@ class PrivateStore:
 
     def close(self) -> None:
         self._data_keys.clear()
-        self._spare.clear()
         if self._keys is not None:
             self._keys.forget()
         self._indexes.clear()
@@ -244,19 +288,62 @@ class PrivateStore:
             raise NotFound("there is no session ''")
         return self._prefix + session
 
+    def _artifacts_of(self, owners: Sequence[str | None], *, is_encrypted: bool) -> Artifacts:
+        """Return the artifacts that a session can name if these own them: the first one owns those that are put."""
+        shelf = self._inner.artifacts
+        plain = [artifacts_of(shelf, owner) for owner in owners]
+        if self._keys is None:
+            return in_places(plain[0], plain)
+        sealed = [place for owner in owners for place in sealed_places(shelf, owner, self._keys)]
+        return in_places(sealed[0], sealed) if is_encrypted else in_places(plain[0], [*sealed, *plain])
+
+    def _is_encrypted(self, name: str) -> bool:
+        if self._is_remembered(name):
+            return self._data_keys[name][1] is not None
+        try:
+            return self._inner.secret(name).startswith(ENVELOPE)
+        except NotFound:
+            return True  # it will be, when it is made
+
     def _card(self, card: SessionCard) -> SessionCard:
         scope = card.scope and card.scope.removeprefix(self._prefix)
         name, title = card.id.removeprefix(self._prefix), self._title(card)
         return msgspec.structs.replace(card, id=name, scope=scope, title=title)
 
+    def _cards(self, cards: Sequence[SessionCard]) -> list[SessionCard]:
+        """Return the cards as this face shows them. The keys of all titles are asked for at once."""
+        titled = [card.id for card in cards if card.title is not None and not self._is_remembered(card.id)]
+        for name, kept in self._inner.secrets(titled).items() if self._keys and titled else ():
+            with suppress(StoreError):  # told in the place of the title
+                self._remember(name, kept)
+        return [self._card(card) for card in cards]
+
     def _title(self, card: SessionCard) -> str | None:
-        key = None if card.title is None else self._data_key(card.id)
-        if key is None or card.title is None:
-            return card.title
-        try:
-            return key.unseal_note(_TITLE, card.title)
-        except (InvalidTag, ValueError):
-            raise StoreCorrupt(f"session {card.id}", "its title is not under its key") from None
+        return None if card.title is None else self._unsealed_note(card.id, _TITLE, card.title)
+
+    def _unsealed_note(self, name: str, key: str, text: str) -> str:
+        """Return a title, or the text of a note, in the clear. One that cannot be opened is told so in its place: it must keep
+        nobody from a list of many."""
+        for is_fresh in (False, True):  # the session may have been deleted and made again since its key was read
+            try:
+                data_key = self._remember(name, self._inner.secret(name)) if is_fresh else self._data_key(name)
+                return text if data_key is None else data_key.unseal_note(key, text)
+            except (InvalidTag, ValueError, StoreError):
+                continue
+        return UNREADABLE
+
+    def _write_sealed(self, name: str, write: Callable[[DataKey | None], None]) -> None:
+        """Write something under the key that the session has now, and again if it was deleted and made again meanwhile."""
+        if self._keys is None:
+            write(None)
+            return
+        kept: bytes | None = None
+        while kept != (now := self._inner.secret(name)):
+            write(self._remember(name, now))
+            kept = now
+
+    def _is_remembered(self, name: str) -> bool:
+        return time.monotonic() - self._data_keys.get(name, (-REMEMBERED_S, None))[0] < REMEMBERED_S
 
     def _remember(self, name: str, kept: bytes) -> DataKey | None:
         """Return the data key in what the store keeps as a session's secret; None if the session is not encrypted."""
@@ -266,9 +353,8 @@ class PrivateStore:
     def _data_key(self, name: str) -> DataKey | None:
         if self._keys is None:
             return None
-        since_s, key = self._data_keys.get(name, (-REMEMBERED_S, None))
-        if time.monotonic() - since_s < REMEMBERED_S:
-            return key
+        if self._is_remembered(name):
+            return self._data_keys[name][1]
         return self._remember(name, self._inner.secret(name))
 
     def _plain(self, name: str, rows: Iterable[Row]) -> Iterator[Row]:
@@ -320,32 +406,37 @@ class PrivateScope:
         self,
         inner: Scope,
         *,
-        card: Callable[[SessionCard], SessionCard],
+        cards: Callable[[Sequence[SessionCard]], list[SessionCard]],
         name: Callable[[str], str],
-        data_key: Callable[[str], DataKey | None],
+        unsealed: Callable[[str, str, str], str],
+        write: Callable[[str, Callable[[DataKey | None], None]], None],
         index: Callable[[], SearchIndex],
     ) -> None:
-        self._inner, self._card, self._name, self._data_key, self._index = inner, card, name, data_key, index
+        self._inner, self._cards, self._name, self._index = inner, cards, name, index
+        self._unsealed, self._write = unsealed, write
 
     def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
-        return [self._card(card) for card in self._inner.sessions(since_ms=since_ms)]
+        return self._cards(self._inner.sessions(since_ms=since_ms))
 
     def index(self) -> SearchIndex:
         return self._index()
 
     def notes(self) -> list[KeptNote]:
-        return [self._unsealed(note) for note in self._inner.notes()]
+        return [self._plain(note) for note in self._inner.notes()]
 
     def keep(self, note: KeptNote) -> None:
         check_note(note)
         session = self._name(note.session)
-        key = self._data_key(session)
-        text = note.text if key is None else key.seal_note(note.key, note.text)
-        if len(text.encode()) > NOTE_BYTES:
-            raise BadInput(
-                f"the text of the note {note.key!r:.80} is too long to be encrypted; give 6,000 bytes at most"
-            )
-        self._inner.keep(msgspec.structs.replace(note, session=session, text=text))
+
+        def keep(key: DataKey | None) -> None:
+            text = note.text if key is None else key.seal_note(note.key, note.text)
+            if len(text.encode()) > NOTE_BYTES:
+                raise BadInput(
+                    f"the text of the note {note.key!r:.80} is too long to be encrypted; give 6,000 bytes at most"
+                )
+            self._inner.keep(msgspec.structs.replace(note, session=session, text=text))
+
+        self._write(session, keep)
 
     def forget(self, key: str) -> bool:
         return self._inner.forget(key)
@@ -353,14 +444,9 @@ class PrivateScope:
     def changes(self) -> int:
         return self._inner.changes()
 
-    def _unsealed(self, note: KeptNote) -> KeptNote:
+    def _plain(self, note: KeptNote) -> KeptNote:
         session = note.session[len(self._name("x")) - 1 :]
-        key = self._data_key(note.session)
-        try:
-            text = note.text if key is None else key.unseal_note(note.key, note.text)
-        except (InvalidTag, ValueError) as error:
-            raise StoreError(f"the note {note.key!r:.80} is not under the key of its session") from error
-        return msgspec.structs.replace(note, session=session, text=text)
+        return msgspec.structs.replace(note, session=session, text=self._unsealed(note.session, note.key, note.text))
 
 
 def _view(key: DataKey, snapshot: Snapshot | None) -> Snapshot | None:
@@ -371,13 +457,10 @@ def _view(key: DataKey, snapshot: Snapshot | None) -> Snapshot | None:
         return None
 
 
-def _keep(
-    kept: "OrderedDict[object, T] | OrderedDict[str, T]", name: str | tuple[str, object], value: T, most: int
-) -> T:
+def _keep(kept: OrderedDict[K, T], name: K, value: T, most: int) -> T:
     """Put a value at the newer end of a bounded memory, and return it."""
-    known: OrderedDict[object, T] = kept  # pyright: ignore[reportAssignmentType]
-    known[name] = value
-    known.move_to_end(name)
-    while len(known) > most:
-        known.popitem(last=False)
+    kept[name] = value
+    kept.move_to_end(name)
+    while len(kept) > most:
+        kept.popitem(last=False)
     return value

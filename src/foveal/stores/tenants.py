@@ -7,11 +7,10 @@ no tenant reads, replaces or deletes those of another one that has the same byte
 import re
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256 as new_sha256
-from typing import Protocol, runtime_checkable
 
 from foveal.stores.artifact_card import CardBuilder, counted
 from foveal.stores.checks import check_artifact
-from foveal.stores.port import ArtifactCard, Artifacts
+from foveal.stores.port import ArtifactCard, Artifacts, KeptArtifact
 from foveal.values.errors import BadInput, StoreCorrupt
 
 _TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -30,26 +29,18 @@ def tenant_prefix(tenant: str | None) -> str:
     return f"@{tenant}:"
 
 
-def tenant_of(session: str) -> str | None:
-    """Return the tenant of a session by its name in the store; None if it has none."""
+def owners_of(session: str) -> tuple[str | None, ...]:
+    """Return whose artifacts a session can name, by its name in the store: its tenant's, and those of no tenant.
+
+    The second are for a handle that has no tenant: it may have kept an artifact before it knew the session that would name it.
+    """
     found = _SESSION.fullmatch(session)
-    return found[1] if found else None
+    return (found[1], None) if found else (None,)
 
 
-def artifacts_of(artifacts: Artifacts, tenant: str | None) -> Artifacts:
-    """Return the artifacts that the logs of a tenant can name; all of them without a tenant."""
-    if tenant is None:
-        return artifacts
-    return artifacts.of_tenant(tenant) if isinstance(artifacts, SharedArtifacts) else TenantArtifacts(artifacts, tenant)
-
-
-@runtime_checkable
-class SharedArtifacts(Protocol):
-    """Artifacts of an operator's handle, which are named or encrypted for nobody in particular."""
-
-    def of_tenant(self, tenant: str) -> Artifacts:
-        """Return the artifacts of one tenant in the same place."""
-        ...
+def artifacts_of(shelf: Artifacts, owner: str | None) -> Artifacts:
+    """Return the artifacts of a tenant, or of no tenant, among all that lie in one place."""
+    return shelf if owner is None else TenantArtifacts(shelf, owner)
 
 
 class TenantArtifacts:
@@ -81,9 +72,8 @@ class TenantArtifacts:
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         return self._inner.delete(self._name(sha256), unless_put_after_ms=unless_put_after_ms)
 
-    def of_tenant(self, tenant: str) -> Artifacts:
-        """Return the artifacts of one tenant in the same place; of a tenant's own, those of a session that is named like one."""
-        return TenantArtifacts(self if self._tenant else self._inner, tenant)
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        return self._inner.kept(self._name(sha256))
 
     def _name(self, sha256: str) -> str:
         check_artifact(sha256)

@@ -37,6 +37,7 @@ from foveal.values.errors import (
     BadInput,
     LeaseLost,
     NotFound,
+    SessionChanged,
     SessionHeld,
     StoreError,
     StoreUnavailable,
@@ -744,6 +745,53 @@ class StoreContract:
             assert [note.key for note in store.scope("x").notes()] == ["of b"]
             with store.scope("x").index().opened() as db:
                 assert db.execute("SELECT count(*) FROM sqlite_schema").fetchall() == [(0,)]
+
+    def test_sessions_that_have_changed_since_they_were_seen_are_not_deleted(self) -> None:
+        """Neither with other entries, nor with a child that is not among them; as they were seen, they are."""
+        with self._opened() as store:
+            for name in ("a", "a/child", "ab"):
+                writer = store.acquire(name)
+                writer.append(drafts(2))
+                writer.release()
+            for names, seen in ((["a", "a/child"], {"a": 2, "a/child": 1}), (["a"], {"a": 2})):
+                with refused(SessionChanged, "nothing was deleted"):
+                    store.delete(names, seen=seen)
+            assert len(store.cards()) == 3
+            store.delete(["a", "a/child"], seen={"a": 2, "a/child": 2})
+            assert [card.id for card in store.cards()] == ["ab"]
+
+    def test_all_sessions_that_are_held_are_named_when_a_deletion_is_refused(self) -> None:
+        """By the names that they were asked for, so that the others can be deleted without them."""
+        with self._opened() as store:
+            for name in "abc":
+                store.acquire(name)
+            store.acquire("b", takeover=True).release()
+            held: tuple[str, ...] = ()
+            try:
+                store.delete(["a", "b", "c"])
+            except SessionHeld as error:
+                held = error.sessions
+            assert sorted(held) == ["a", "c"]
+
+    def test_the_secrets_of_many_sessions_are_read_at_once(self) -> None:
+        """Each as it is read alone; a session that is not there has none."""
+        with self._opened() as store:
+            for name in "ab":
+                store.acquire(name).release()
+            assert store.secrets(["a", "b", "c"]) == {name: store.secret(name) for name in "ab"}
+
+    def test_an_artifact_of_a_session_is_kept_under_the_name_that_it_tells(self) -> None:
+        """It is read by its hash, and removed by that name; a session named like a tenant's has artifacts, too."""
+        with self._opened() as store:
+            for session in ("s", "@acme:s"):
+                store.acquire(session).release()
+                artifacts = store.artifacts_for(session)
+                name = artifacts.put([b"large"]).sha256
+                assert b"".join(store.artifacts_for(session).read(name)) == b"large"
+                later = time.time_ns() // 1_000_000 + 1000
+                assert any(one.remove(unless_put_after_ms=later) for one in artifacts.kept(name))
+                with refused(NotFound):
+                    artifacts.read(name)
 
     def test_an_artifact_is_deleted_with_its_sidecar(self) -> None:
         """One that is not there is no error, and one that was put in the meantime stays."""

@@ -23,6 +23,7 @@
         ├── StoreCorrupt        damage, with its place
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
+        ├── SessionChanged      a session is no longer as its deleter has seen it
         └── LeaseLost           this writer lost the session to a newer one
 
 Each message says what happened, whose doing it is and what to do next.
@@ -207,7 +208,22 @@ class SchemaTooNew(StoreError):
 
 
 class SessionHeld(StoreError):
-    """Another live writer has the session."""
+    """Another live writer has the session. `sessions` are all that are held, of those that were asked for."""
+
+    def __init__(self, text: str, sessions: Sequence[str] = ()) -> None:
+        self.sessions = tuple(sessions)
+        super().__init__(text)
+
+
+class SessionChanged(StoreError):
+    """Sessions that were to be deleted as they were seen have changed: one has other entries, or a child that was not seen."""
+
+    def __init__(self, sessions: Sequence[str]) -> None:
+        self.sessions = tuple(sessions)
+        super().__init__(
+            f"session {self.sessions[0]!r} was written, or given a child, while it was to be deleted; nothing was deleted. "
+            "Look at it again."
+        )
 
 
 class LeaseLost(StoreError):

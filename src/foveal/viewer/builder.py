@@ -73,7 +73,8 @@ def stored_recording(store: Store, session: str) -> Recording:
     setups = [entry.body for entry in entries if isinstance(entry.body, Setup)]
     if not setups:
         raise NotFound(f"session {session!r} has no prompt yet: nothing was sent")
-    messages = (read_artifacts(store.artifacts, entry).body for entry in entries)
+    artifacts = store.artifacts_for(session)
+    messages = (read_artifacts(artifacts, entry).body for entry in entries)
     own = ours(setups[-1].tools)
     tools = [tool for tool in msgspec.json.decode(setups[-1].tools) if tool_name(tool) not in own]
     return Recording(

@@ -82,11 +82,12 @@ class SessionLog:
 
     def read(self, entries: Iterable[Entry]) -> None:
         """Take the next entries of the branch."""
+        artifacts = self.store.artifacts_for(self.session)
         for entry in entries:
             self._places[entry.id] = len(self.entries)
             if not isinstance(entry.body, Message):
                 continue
-            message = read_artifacts(self.store.artifacts, entry).body
+            message = read_artifacts(artifacts, entry).body
             if not isinstance(message, Message):
                 continue
             self._messages.add(entry.id)

@@ -140,7 +140,7 @@ class CallReader:
             first = next((one.body for one in self._new if isinstance(one.body, Setup)), None)
             if first is None:
                 raise NotFound(f"session {self.session!r} has no prompt yet: nothing was sent")
-            self._walk = _Walk(self.session, self._rows, first, self._store.artifacts)
+            self._walk = _Walk(self.session, self._rows, first, self._store.artifacts_for(self.session))
             self._walk.refused = self._refused
         return self._walk
 

@@ -109,7 +109,8 @@ def _stored_view(store: Store, session: str, call: int | None) -> tuple[View, Mo
 def copy_session(source: Store, target: Store, session: str) -> None:
     """Copy all entries of a session to another store, with their artifacts: all of them or none."""
     rows = list(source.rows(session))
+    read, kept = source.artifacts_for(session), target.artifacts_for(session)
     for sha256 in artifacts_named(rows):
-        target.artifacts.put(source.artifacts.read(sha256))
+        kept.put(read.read(sha256))
     drafts = [Draft(row.id, row.parent, row.time_ms, row.author, row.payload) for row in rows]
     add_session(target, session, drafts, secret=source.secret(session))

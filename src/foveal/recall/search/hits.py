@@ -138,7 +138,9 @@ def _text(store: Store, session: str, row: Row | None, place: Place) -> str:
         raise Stale(f"the log has no part {place.part} at entry {place.seq}")
     part, span = body.parts[place.part], (place.start, place.start + place.length)
     try:
-        text = passage_text(store, part, place_of(session, row), span, is_preview=bool(place.is_preview))
+        text = passage_text(
+            store.artifacts_for(session), part, place_of(session, row), span, is_preview=bool(place.is_preview)
+        )
     except StoreCorrupt:
         return ""  # its artifact was damaged since: the hit is shown, and fetching it raises the error
     if text is None:

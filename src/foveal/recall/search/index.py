@@ -244,7 +244,7 @@ def _add(db: Database, store: Store, session: str, row: Row) -> int:
         if isinstance(part, ToolCall):
             db.execute("REPLACE INTO calls VALUES (?, ?)", (_key(part.id), sendable(part.name)))
     size = 0
-    for passage in passages(store, body, place_of(session, row), tools_in(db)):
+    for passage in passages(store.artifacts_for(session), body, place_of(session, row), tools_in(db)):
         _add_passage(db, row.seq, passage)
         size += len(passage.text)
     return size

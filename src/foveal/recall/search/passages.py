@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.recall.offsets import character_range
 from foveal.recall.originals import part_blocks
-from foveal.stores.port import Store
+from foveal.stores.port import Artifacts
 from foveal.text.shorten.reference import as_text
 from foveal.values.entry import Message, Opaque, Part, RedactedThinking, Stored, Thinking, ToolCall, ToolResult
 from foveal.values.errors import StoreCorrupt
@@ -38,13 +38,15 @@ class Passage(msgspec.Struct, frozen=True):
     """Whether the part's artifact is damaged, so that the passage is of the preview in the log."""
 
 
-def passages(store: Store, message: Message, place: str, tool_of: Callable[[str], str | None]) -> Iterator[Passage]:
+def passages(
+    artifacts: Artifacts, message: Message, place: str, tool_of: Callable[[str], str | None]
+) -> Iterator[Passage]:
     """Yield the passages of the message at `place`; `tool_of` names the tool of an earlier call."""
     for number, part in enumerate(message.parts):
         if isinstance(part, RedactedThinking):
             continue  # it is encrypted
         kind = _kind(message, part, tool_of)
-        edges, characters, is_preview = _edges(store, part, place)
+        edges, characters, is_preview = _edges(artifacts, part, place)
         is_json = isinstance(part, ToolCall | Opaque) or edges[0].text.lstrip()[:1] in ("{", "[")
         for edge in edges:
             line = edge.line
@@ -54,13 +56,15 @@ def passages(store: Store, message: Message, place: str, tool_of: Callable[[str]
                 line += text.count("\n")
 
 
-def passage_text(store: Store, part: Part, place: str, span: tuple[int, int], *, is_preview: bool) -> str | None:
+def passage_text(
+    artifacts: Artifacts, part: Part, place: str, span: tuple[int, int], *, is_preview: bool
+) -> str | None:
     """Return the text of a passage, read from the log again; None if there is nothing at that span."""
     start, end = span
-    if not is_preview and (quick := character_range(store, part, start, limit=end - start)) is not None:
+    if not is_preview and (quick := character_range(artifacts, part, start, limit=end - start)) is not None:
         return quick.text if quick.count == end - start else None
     taken, seen = "", 0
-    for block in [_preview(part)] if is_preview else part_blocks(store, part, place):
+    for block in [_preview(part)] if is_preview else part_blocks(artifacts, part, place):
         if seen + len(block) > start:
             taken += block[max(start - seen, 0) : end - seen]
         seen += len(block)
@@ -105,10 +109,10 @@ class _Edge(msgspec.Struct, frozen=True):
     text: str
 
 
-def _edges(store: Store, part: Part, place: str) -> tuple[list[_Edge], int, bool]:
+def _edges(artifacts: Artifacts, part: Part, place: str) -> tuple[list[_Edge], int, bool]:
     """Return the texts to index of a part, the length of the part, and whether they are of a preview."""
     try:
-        return *_ends(part_blocks(store, part, place)), False
+        return *_ends(part_blocks(artifacts, part, place)), False
     except StoreCorrupt:
         # Fetching it raises the error. The rest of the session must stay searchable, even for good: a salvaged store may
         # name artifacts that are lost.

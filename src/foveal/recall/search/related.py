@@ -213,7 +213,9 @@ def read_passage(
     part, kind, line, start, length, is_preview = found
     span, original = (start, start + length), body.parts[int(part)]
     try:
-        text = passage_text(store, original, place_of(session, row), span, is_preview=bool(is_preview))
+        text = passage_text(
+            store.artifacts_for(session), original, place_of(session, row), span, is_preview=bool(is_preview)
+        )
     except StoreCorrupt:
         return None
     if text is None:

@@ -183,7 +183,7 @@ def _add(db: Database, store: Store, session: str, source: _Source, row: Row) ->
     if not isinstance(body, Message) or body.role not in _SAID_BY or row.author == ATTACHED:
         return 0
     size = 0
-    for passage in passages(store, body, place_of(session, row), lambda _call: None):
+    for passage in passages(store.artifacts_for(session), body, place_of(session, row), lambda _call: None):
         if passage.kind != body.role:
             continue
         size += len(passage.text)

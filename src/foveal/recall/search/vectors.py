@@ -105,7 +105,7 @@ def _pieces(
     body = log.to_entry(row, session).body if row else None
     if row is None or not isinstance(body, Message):
         raise Stale(f"the log has no message at entry {seq}")
-    for passage in passages(store, body, place_of(session, row), tools_in(db)):
+    for passage in passages(store.artifacts_for(session), body, place_of(session, row), tools_in(db)):
         number = numbers.get((passage.part, passage.start))
         if number is not None:
             text, line = passage.text, passage.line

@@ -13,7 +13,7 @@ import psycopg
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact, check_span
-from foveal.stores.port import ArtifactCard
+from foveal.stores.port import ArtifactCard, KeptArtifact
 from foveal.stores.postgres.connections import Connections
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError
 
@@ -95,6 +95,14 @@ class PostgresArtifacts:
         check_artifact(sha256)
         given = (bytes.fromhex(sha256), unless_put_after_ms)
         return bool(self._connections.run(lambda link: link.ask(_DELETE, given)))
+
+    def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
+        check_artifact(sha256)
+        return (KeptArtifact(sha256, self),)
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        return [raw[0].hex() for raw in self._connections.run(lambda link: link.ask("SELECT sha256 FROM @artifacts"))]
 
     def sweep(self) -> None:
         """Remove the pieces that dead writers left behind."""

@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,7 +26,9 @@ from foveal.stores.checks import (
     check_note,
     check_same_scope,
     check_scope,
+    check_sealed,
     check_secret,
+    check_seen,
     check_session,
 )
 from foveal.stores.format import POSTGRES_SCHEMA
@@ -39,7 +41,9 @@ from foveal.stores.port import (
     OPENING_ROWS,
     PAGE_CARDS,
     Artifacts,
+    ArtifactShelf,
     Draft,
+    KeptArtifact,
     KeptNote,
     Opened,
     Row,
@@ -74,6 +78,7 @@ from foveal.stores.postgres.schema import (
     remember_artifacts,
     rewrite_tables,
 )
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
@@ -219,7 +224,7 @@ class PostgresStore:
         committers: int = COMMITTERS,
         replication: Replication = "warn",
         cache: Path | None = None,
-        artifacts: Artifacts | str | Path | None = None,
+        artifacts: ArtifactShelf | str | Path | None = None,
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
@@ -246,7 +251,7 @@ class PostgresStore:
             if isinstance(error, psycopg.Error):
                 raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
-        self.artifacts: Artifacts = kept_by
+        self.artifacts: ArtifactShelf = kept_by
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
@@ -257,6 +262,12 @@ class PostgresStore:
     def round_trips(self) -> int:
         """Times that a caller or a thread of this handle has waited for the server."""
         return self._connections.round_trips
+
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
 
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
@@ -298,6 +309,12 @@ class PostgresStore:
 
     def secret(self, session: str) -> bytes:
         return self._known(session).secret
+
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        names = [name for name in sessions if _is_text(name)]
+        query = "SELECT $record FROM @sessions WHERE id = ANY(%(ids)s)"
+        found = self._run(lambda link: link.ask(query, {"ids": names}))
+        return {known.id: known.secret for known in (register(raw, self.place) for raw in found)}
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
@@ -345,10 +362,14 @@ class PostgresStore:
         return self._listed(query, (after, prefix, prefix, *tags, max(limit, 0)))
 
     def entitle(self, session: str, title: str | None) -> None:
-        self._relabel(session, lambda known: known.entitled(title))
+        def change(known: Labels, secret: bytes) -> Labels:
+            check_sealed(session, secret, title)
+            return known.entitled(title)
+
+        self._relabel(session, change)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
-        return self._relabel(session, lambda known: known.tagged(add, remove)).tags
+        return self._relabel(session, lambda known, _: known.tagged(add, remove)).tags
 
     def index(self, session: str) -> SearchIndex:
         self._check_usable()
@@ -364,13 +385,15 @@ class PostgresStore:
         check_scope(name)
         return PostgresScope(name, self.place, run=self._run, cards=self._cards, indexes=self._indexes)
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete the sessions. No statement finds anything of them from then on, and no search on this machine; the bytes go with
         the next `vacuum`, and from the server's own logs and backups as those age."""
 
         def job(link: Link) -> list[Tombstone]:
             with link.transaction():
-                return _delete_all(link, sessions, self.place, now_ms, takeover=takeover)
+                return _delete_all(link, sessions, self.place, now_ms, takeover=takeover, seen=seen)
 
         now_ms = _now_ms()
         gone = self._run(job)
@@ -590,12 +613,12 @@ class PostgresStore:
             raise StoreCorrupt(f"session {known.id}", "its labels do not match their seal", self.place)
         return Labels(title, tuple(tags))
 
-    def _relabel(self, session: str, change: Callable[[Labels], Labels]) -> Labels:
+    def _relabel(self, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
         def job(link: Link) -> Labels:
             with link.transaction():
                 known = _locked(link, session, self.place)
                 kept = link.ask("SELECT title, tags, seal FROM @labels WHERE session = %s", (known.key,))
-                labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS)
+                labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS, known.secret)
                 fields = (known.key, labels.title, list(labels.tags), seal(known.id, labels.title, *labels.tags))
                 link.ask(_RELABEL, fields)
                 return labels
@@ -712,6 +735,10 @@ class PostgresScope:
             "time": note.time_ms,
             "seal": seal(self._name, note.key, text, note.session, note.author, note.time_ms),
         }
+        if _is_text(note.session):
+            query = "SELECT secret FROM @sessions WHERE id = %s"
+            for (secret,) in self._run(lambda link: link.ask(query, (note.session,))):
+                check_sealed(note.session, secret, note.text)
         if not _is_text(note.session) or not self._run(lambda link: link.ask(_KEEP_NOTE, given)):
             raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
 
@@ -757,7 +784,9 @@ class _Options(msgspec.Struct, frozen=True):
         return read
 
 
-def _delete_all(link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool) -> list[Tombstone]:
+def _delete_all(
+    link: Link, sessions: Sequence[str], place: str, now_ms: int, *, takeover: bool, seen: Mapping[str, int] | None
+) -> list[Tombstone]:
     done = "SELECT created_ms, entries, chain FROM @tombstones WHERE seed = %s AND deleted_ms = %s"
     tombstones: dict[str, Tombstone] = {}
     found: dict[str, Register] = {}
@@ -766,9 +795,12 @@ def _delete_all(link: Link, sessions: Sequence[str], place: str, now_ms: int, *,
             tombstones[session] = Tombstone(seed(session).hex(), created_ms, now_ms, entries, chain.hex())
     for session in sorted(set(sessions) - set(tombstones)):
         found[session] = _locked(link, session, place)
+    if not takeover:
+        _refuse_held(link, *found)
+    if seen is not None:
+        names = [raw[0] for raw in link.ask("SELECT id FROM @sessions")]
+        check_seen({session: known.entries for session, known in found.items()}, names, seen)
     for session, known in found.items():
-        if not takeover:
-            _refuse_held(link, session)
         fields = (seed(session), known.created_ms, now_ms, known.entries, known.chain)
         link.ask(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
         for statement in _DELETE_SESSION:
@@ -786,15 +818,21 @@ def _locked(link: Link, session: str, place: str) -> Register:
     return register(found[0], place)
 
 
-def _refuse_held(link: Link, session: str) -> None:
-    """Raise `SessionHeld` if a live process holds the session. The lease of one that is seen to be dead is ended."""
-    for _, token, since_ms, holder, until_ms, now_ms in link.ask(f"{_HOLDING} WHERE s.id = %s", (session,)):
-        if token is None or holder is None or until_ms <= now_ms:
-            return
-        lease = msgspec.structs.replace(unpack(holder), since_ms=since_ms)
-        if lease.lives() is not False:
-            raise SessionHeld(held_text(session, lease, until_ms, now_ms))
-        link.ask("DELETE FROM @leases WHERE token = %s AND holder = %s", (token, holder))
+def _refuse_held(link: Link, *sessions: str) -> None:
+    """Raise `SessionHeld` if a live process holds one of the sessions. The lease of one that is seen to be dead is ended."""
+    held, text = list[str](), ""
+    for session in sessions:
+        for _, token, since_ms, holder, until_ms, now_ms in link.ask(f"{_HOLDING} WHERE s.id = %s", (session,)):
+            if token is None or holder is None or until_ms <= now_ms:
+                break
+            lease = msgspec.structs.replace(unpack(holder), since_ms=since_ms)
+            if lease.lives() is not False:
+                held.append(session)
+                text = text or held_text(session, lease, until_ms, now_ms)
+            else:
+                link.ask("DELETE FROM @leases WHERE token = %s AND holder = %s", (token, holder))
+    if held:
+        raise SessionHeld(text, held)
 
 
 def _is_text(name: str) -> bool:

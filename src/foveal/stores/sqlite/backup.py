@@ -17,7 +17,6 @@ from foveal.stores.sqlite.doctor import examine
 from foveal.stores.sqlite.opening import connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables
-from foveal.stores.tenants import artifacts_of, tenant_of
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt
 
 
@@ -42,13 +41,13 @@ def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
 def _copy_artifacts(store: SqliteStore, place: Path) -> None:
     with SqliteStore(place) as copied:
         for card in copied.cards():
-            rows, tenant = list(copied.rows(card.id)), tenant_of(card.id)
+            rows = list(copied.rows(card.id))
             if any(row.payload.startswith(ENCRYPTED) for row in rows):
                 copy_unread(store.artifacts, copied.artifacts)  # only their keys could say which are named
                 return
             for sha256 in sorted(set(artifacts_named(rows))):
                 with suppress(NotFound, StoreCorrupt):  # the examination reports it
-                    artifacts_of(copied.artifacts, tenant).put(artifacts_of(store.artifacts, tenant).read(sha256))
+                    copied.artifacts_for(card.id).put(store.artifacts_for(card.id).read(sha256))
 
 
 def _set_free(db: Database, path: Path) -> None:

@@ -26,6 +26,7 @@ from foveal.stores.examination import Damage, Report
 from foveal.stores.format import APPLICATION_ID, ENCRYPTED, ENVELOPE, SCHEMA_VERSION
 from foveal.stores.port import Draft, KeptNote
 from foveal.stores.references import artifacts_in
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
@@ -54,7 +55,7 @@ from foveal.stores.sqlite.tables import (
     tombstone,
 )
 from foveal.stores.sqlite.wal import RestState, newest_image, opening
-from foveal.stores.tenants import artifacts_of, tenant_of
+from foveal.stores.tenants import owners_of
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Body, Note
 from foveal.values.errors import BadEntry, BadInput, NotFound, StoreCorrupt, StoreError
@@ -70,8 +71,10 @@ class _Findings:
     entries: int = 0
     artifacts: int = 0
     damage: list[Damage] = field(default_factory=list[Damage])
-    named: dict[tuple[str | None, str], str] = field(default_factory=dict[tuple[str | None, str], str])
-    """Each artifact that a row refers to, by its tenant and name, with the place of the first such row."""
+    named: dict[tuple[tuple[str | None, ...], str], tuple[str, str]] = field(
+        default_factory=dict[tuple[tuple[str | None, ...], str], tuple[str, str]]
+    )
+    """Each artifact that a row refers to, by its possible owners and its name, with the first such session and row."""
     has_encrypted: bool = False
     """Whether there are rows whose artifacts only their keys could name."""
     encrypted: int = 0
@@ -85,9 +88,8 @@ class _Findings:
     def note_artifacts(self, suspect: SessionCheck, verdict: RowCheck, body: Body | None) -> None:
         self.has_encrypted |= body is None and verdict.row is not None
         for sha in () if body is None else artifacts_in(body):
-            self.named.setdefault(
-                (tenant_of(suspect.record.id), sha), f"session {suspect.record.id}, entry {verdict.seq}"
-            )
+            session = suspect.record.id
+            self.named.setdefault((owners_of(session), sha), (session, f"session {session}, entry {verdict.seq}"))
 
     def report(self, path: Path) -> Report:
         counts = len(self.names), self.entries, self.artifacts
@@ -361,9 +363,9 @@ def _examine_snapshot(db: Database, path: Path, suspect: SessionCheck, findings:
 
 
 def _examine_artifacts(artifacts: FileArtifacts, findings: _Findings) -> None:
-    for (tenant, sha), place in findings.named.items():
+    for (_, sha), (session, place) in findings.named.items():
         try:
-            for _ in artifacts_of(artifacts, tenant).read(sha):
+            for _ in plain_artifacts(artifacts, session).read(sha):
                 pass
             findings.artifacts += 1
         except (BadInput, StoreError) as error:
@@ -464,9 +466,9 @@ def _salvage_artifacts(source: FileArtifacts, store: SqliteStore, findings: _Fin
     if findings.has_encrypted:
         findings.artifacts += copy_unread(source, store.artifacts)
         return
-    for (tenant, sha), place in findings.named.items():
+    for (_, sha), (session, place) in findings.named.items():
         try:
-            artifacts_of(store.artifacts, tenant).put(artifacts_of(source, tenant).read(sha))
+            store.artifacts_for(session).put(plain_artifacts(source, session).read(sha))
             findings.artifacts += 1
         except (NotFound, BadInput, StoreCorrupt) as error:
             findings.say(place, f"the artifact that it names could not be salvaged: {error}")

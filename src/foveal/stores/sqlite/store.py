@@ -14,9 +14,8 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -25,12 +24,25 @@ import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_note, check_scope, check_secret, check_session
+from foveal.stores.checks import check_drafts, check_note, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
-from foveal.stores.port import PAGE_CARDS, Draft, KeptNote, Opened, Row, SessionCard, Snapshot, StoreStats, Tombstone
+from foveal.stores.port import (
+    PAGE_CARDS,
+    Artifacts,
+    Draft,
+    KeptArtifact,
+    KeptNote,
+    Opened,
+    Row,
+    SessionCard,
+    Snapshot,
+    StoreStats,
+    Tombstone,
+)
+from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, translated
@@ -41,7 +53,7 @@ from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, StoreBusy, StoreError, TailLost
+from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -128,6 +140,12 @@ class SqliteStore:
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
 
+    def artifacts_for(self, session: str) -> Artifacts:
+        return plain_artifacts(self.artifacts, session)
+
+    def kept_artifacts(self) -> list[KeptArtifact]:
+        return [KeptArtifact(name, self.artifacts) for name in self.artifacts.names()]
+
     def acquire(
         self, session: str, *, takeover: bool = False, secret: bytes | None = None, scope: str | None = None
     ) -> "SqliteWriter":
@@ -147,6 +165,11 @@ class SqliteStore:
     def secret(self, session: str) -> bytes:
         with self._tables() as tables:
             return tables.known_record(session).secret
+
+    def secrets(self, sessions: Sequence[str]) -> dict[str, bytes]:
+        with self._tables() as tables:
+            found = [tables.record(session) for session in sessions]
+            return {record.id: record.secret for record in found if record is not None}
 
     def rows(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
         """Yield the rows after < seq <= upto, each verified. Those before a damaged one are given before it raises."""
@@ -193,10 +216,16 @@ class SqliteStore:
             return _labelled(tables, [tables.known_record(name) for name in found[: max(limit, 0)]])
 
     def entitle(self, session: str, title: str | None) -> None:
-        self._run(lambda db: transactions.relabel(db, self.path, session, lambda known: known.entitled(title)))
+        def change(known: Labels, secret: bytes) -> Labels:
+            check_sealed(session, secret, title)
+            return known.entitled(title)
+
+        self._run(lambda db: transactions.relabel(db, self.path, session, change))
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
-        change = partial(Labels.tagged, add=add, remove=remove)
+        def change(known: Labels, _secret: bytes) -> Labels:
+            return known.tagged(add, remove)
+
         return self._run(lambda db: transactions.relabel(db, self.path, session, change)).tags
 
     def index(self, session: str) -> FileIndex:
@@ -211,10 +240,14 @@ class SqliteStore:
         check_scope(name)
         return SqliteScope(name, self.path, tables=self._tables, run=self._run)
 
-    def delete(self, sessions: Sequence[str], *, takeover: bool = False) -> list[Tombstone]:
+    def delete(
+        self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
+    ) -> list[Tombstone]:
         """Delete the sessions; when this returns, nothing of them is left in the file, its WAL and its folder of indexes."""
         scopes = {card.scope for session in sessions for card in self.cards(session) if card.scope is not None}
-        gone = self._run(lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover))
+        gone = self._run(
+            lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover, seen=seen)
+        )
         for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
             delete_index(self.path, name)
         self._commits.run_alone(self._scrub)
@@ -305,9 +338,16 @@ class SqliteStore:
             # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
             with self._tables() as tables:
                 raws = tables.batch(record, after, last)
-            for row in tables.verified(record, raws, after, last):
-                yield row
-                after = row.seq
+            try:
+                for row in tables.verified(record, raws, after, last):
+                    yield row
+                    after = row.seq
+            except StoreCorrupt:
+                with self._tables() as now:
+                    found = now.record(record.id)
+                if found is None or found.key != record.key:
+                    raise NotFound(f"session {record.id!r} was deleted while it was read") from None
+                raise
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
@@ -428,10 +468,11 @@ class SqliteScope:
 
 def _labelled(tables: Tables, records: Sequence[Record]) -> list[SessionCard]:
     """Return the cards of these records; those of one or two without reading the labels of all sessions."""
+    held = tables.held(records, _now_ms())
     if len(records) <= 2:
-        return [card(record, tables.labels_of(record)) for record in records]
+        return [card(record, tables.labels_of(record)) for record in held]
     labels = tables.labels()
-    return [card(record, labels.get(record.key, NO_LABELS)) for record in records]
+    return [card(record, labels.get(record.key, NO_LABELS)) for record in held]
 
 
 _open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()

@@ -4,7 +4,7 @@ Damage can give a column any type and any value, so rows come from SQLite as pla
 hash has been compared.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import msgspec
 from foveal.stores.chain import link, seal, seed, snapshot_seal
 from foveal.stores.database import Database, Raw
 from foveal.stores.labels import NO_LABELS, Labels
-from foveal.stores.lease import unpack
+from foveal.stores.lease import has_ended, unpack
 from foveal.stores.port import KeptNote, Row, SessionCard, Snapshot, Tombstone
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.schema import LABELS, SEQ_BITS
@@ -202,6 +202,18 @@ class Tables:
         """Return the end of a handle's lease; None if it has none. A damaged one counts as none: the epoch is the fence."""
         raw = self._db.execute(f"{LEASE_COLUMNS} WHERE token = ?", (token,)).fetchone()
         return raw[2] if raw is not None and is_sealed(raw) else None
+
+    def held(self, records: Sequence[Record], now_ms: int) -> list[Record]:
+        """Return the records, without the holders whose lease is over: those may not append any more once somebody else does."""
+        over: dict[str, bool] = {}
+        found = list[Record]()
+        for record in records:
+            lease = None if record.holder is None else unpack(record.holder)
+            if lease is not None and lease.token not in over:
+                over[lease.token] = has_ended(lease, self.lease_until(lease.token), now_ms)
+            is_over = lease is not None and over[lease.token]
+            found.append(msgspec.structs.replace(record, holder=None) if is_over else record)
+        return found
 
     def check_end(self, record: Record) -> None:
         """Raise `StoreCorrupt` unless the log ends at the entry that its record names."""

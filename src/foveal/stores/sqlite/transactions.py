@@ -1,14 +1,14 @@
 """The write transactions of a store file. Each public function is one: it raises, or everything it did is committed."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
-from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope
+from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope, check_sealed, check_seen
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
@@ -58,7 +58,7 @@ def acquire(db: Database, path: Path, wish: Request) -> Record:
     tables.check_end(record)
     check_same_scope(record.id, record.scope, wish.scope)
     if not wish.takeover:
-        _check_free(tables, record, wish.lease.since_ms)
+        _check_free(tables, wish.lease.since_ms, record)
     scope = wish.scope if record.scope is None else record.scope
     acquired = msgspec.structs.replace(record, epoch=record.epoch + 1, holder=pack(wish.lease), scope=scope)
     update_record(db, acquired)
@@ -96,10 +96,24 @@ def release(db: Database, path: Path, held: Record) -> None:
         update_record(db, msgspec.structs.replace(record, holder=None))
 
 
-def delete(db: Database, path: Path, sessions: Sequence[str], now_ms: int, *, takeover: bool) -> list[Tombstone]:
+def delete(
+    db: Database,
+    path: Path,
+    sessions: Sequence[str],
+    now_ms: int,
+    *,
+    takeover: bool,
+    seen: Mapping[str, int] | None = None,
+) -> list[Tombstone]:
     """Delete these sessions and leave a tombstone of each."""
     tables = Tables(db, path)
-    return [_delete(db, tables, tables.known_record(session), now_ms, takeover=takeover) for session in sessions]
+    records = [tables.known_record(session) for session in sessions]
+    if not takeover:
+        _check_free(tables, now_ms, *records)
+    if seen is not None:
+        names = [raw[0] for raw in db.execute("SELECT id FROM sessions").fetchall()]
+        check_seen({record.id: record.entries for record in records}, names, seen)
+    return [_delete(db, tables, tables.known_record(session), now_ms) for session in sessions]
 
 
 def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
@@ -108,6 +122,7 @@ def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
     record = tables.record(note.session)
     if record is None or record.scope != scope:
         raise NotFound(f"the scope {scope!r} has no session {note.session!r}; nothing was kept")
+    check_sealed(record.id, record.secret, note.text)
     changes, notes = tables.scope_state(scope)
     is_new = not db.execute("SELECT 1 FROM notes WHERE scope = ? AND key = ?", (scope, note.key)).fetchall()
     fields = (scope, note.key, note.text, record.key, note.author, note.time_ms)
@@ -129,11 +144,11 @@ def _write_scope(db: Database, scope: str, changes: int, notes: int) -> None:
     db.execute("INSERT OR REPLACE INTO scopes (id, changes, notes, seal) VALUES (?, ?, ?, ?)", (*fields, seal(*fields)))
 
 
-def relabel(db: Database, path: Path, session: str, change: Callable[[Labels], Labels]) -> Labels:
-    """Give a session the labels that a change makes of those it has, and return them."""
+def relabel(db: Database, path: Path, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
+    """Give a session the labels that a change makes of those it has and of its secret, and return them."""
     tables = Tables(db, path)
     record = tables.known_record(session)
-    labels = change(tables.labels_of(record))
+    labels = change(tables.labels_of(record), record.secret)
     _drop_labels(db, tables, record)
     if labels != NO_LABELS:
         fields = (record.key, labels.title, "\n".join(labels.tags))
@@ -170,7 +185,7 @@ def backdate(db: Database, path: Path, session: str, times_ms: tuple[int, int], 
     """Give a session that nobody writes the times that it had in another store."""
     tables = Tables(db, path)
     record = tables.known_record(session)
-    _check_free(tables, record, now_ms)
+    _check_free(tables, now_ms, record)
     created_ms, updated_ms = times_ms
     db.execute("UPDATE sessions SET created_ms = ? WHERE key = ?", (created_ms, record.key))
     update_record(db, msgspec.structs.replace(record, created_ms=created_ms, updated_ms=updated_ms))
@@ -199,17 +214,20 @@ def end_lease(db: Database, token: str, now_ms: int) -> bool:
     return is_last
 
 
-def _check_free(tables: Tables, record: Record, now_ms: int) -> None:
-    if record.holder is not None:
-        present = unpack(record.holder)
-        until_ms = tables.lease_until(present.token)
-        if not has_ended(present, until_ms, now_ms):
-            raise SessionHeld(held_text(record.id, present, until_ms, now_ms))
+def _check_free(tables: Tables, now_ms: int, *records: Record) -> None:
+    held, text = list[str](), ""
+    for record in records:
+        if record.holder is not None:
+            present = unpack(record.holder)
+            until_ms = tables.lease_until(present.token)
+            if not has_ended(present, until_ms, now_ms):
+                held.append(record.id)
+                text = text or held_text(record.id, present, until_ms, now_ms)
+    if held:
+        raise SessionHeld(text, held)
 
 
-def _delete(db: Database, tables: Tables, record: Record, now_ms: int, *, takeover: bool) -> Tombstone:
-    if not takeover:
-        _check_free(tables, record, now_ms)
+def _delete(db: Database, tables: Tables, record: Record, now_ms: int) -> Tombstone:
     fields = (record.key, seed(record.id), record.created_ms, now_ms, record.entries, record.chain)
     db.execute(_INSERT_TOMBSTONE, (*fields, seal(*fields)))
     span = (record.base, record.base + (1 << SEQ_BITS) - 1)
