@@ -41,7 +41,7 @@ from foveal.stores.sqlite.opening import open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, StoreBusy, StoreError, TailLost
+from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, TailLost
 
 T = TypeVar("T")
 
@@ -305,9 +305,20 @@ class SqliteStore:
             # A batch is read whole, so that a slow consumer does not keep the WAL from being checkpointed.
             with self._tables() as tables:
                 raws = tables.batch(record, after, last)
-            for row in tables.verified(record, raws, after, last):
-                yield row
-                after = row.seq
+            try:
+                for row in tables.verified(record, raws, after, last):
+                    yield row
+                    after = row.seq
+            except StoreCorrupt:
+                self._check_there(record)
+                raise
+
+    def _check_there(self, record: Record) -> None:
+        """Raise `NotFound` if a session was deleted since its record was read."""
+        with self._tables() as tables:
+            now = tables.record(record.id)
+        if now is None or now.key != record.key:
+            raise NotFound(f"session {record.id!r} was deleted while it was read")
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
