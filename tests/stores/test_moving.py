@@ -14,13 +14,13 @@ from foveal.stores.examination import examine_store
 from foveal.stores.keys import LocalKeys
 from foveal.stores.memory import MemoryScope, MemoryStore, MemoryWriter
 from foveal.stores.moving import BATCH_ROWS, StoreMove, copy_store, move_sessions
-from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store
+from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store, Tombstone
 from foveal.stores.portable import export_session, import_session
 from foveal.stores.sqlite import SqliteStore
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
 from foveal.values.entry import user
-from foveal.values.errors import BadInput, NotFound
+from foveal.values.errors import BadInput, NotFound, StoreCorrupt
 
 
 @pytest.fixture
@@ -289,11 +289,24 @@ def test_a_session_under_a_lost_key_does_not_keep_the_others(tmp_path: Path) -> 
         assert [card.id for card in target.cards()] == ["kept"]
 
 
+def test_a_damaged_tombstone_does_not_keep_the_sessions() -> None:
+    """It is told once, and the sessions are moved."""
+
+    class Hurt(MemoryStore):
+        def tombstones(self) -> list[Tombstone]:
+            raise StoreCorrupt("the store", "tombstone 1 does not match its seal")
+
+    with Hurt() as source, MemoryStore() as target:
+        fill(source, "s", "e0")
+        done = move_sessions(source, target)
+        assert (done.sessions, len(done.damaged)) == (1, 1)
+
+
 def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy takes its name when it is whole, so that the same command can be given again."""
     with open_store(tmp_path / "a.db", tenant="acme") as store:
         fill(store, "s", "e0")
-    monkeypatch.setattr(moving, "examine_store", lambda *_: 1 / 0)
+    monkeypatch.setattr(moving, "move_sessions", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         copy_store(tmp_path / "a.db", str(tmp_path / "copy.db"), tenant="acme")
     assert [path.name for path in tmp_path.iterdir()] == ["a.db"]

@@ -101,9 +101,10 @@ def copy_store(
         _check_keys(source)  # before anything is made
         with open_store(file, keys=keys, tenant=tenant) as copy:
             done = move_sessions(source, copy, holds=False)
-            report = examine_store(copy, target)
-        lost = [Damage("the original", problem) for problem in (*done.damaged, *done.left)]
-        return replace(report, damage=(*lost, *report.damage))
+    with open_store(Path(target), keys=keys, tenant=tenant) as copy:
+        report = examine_store(copy, target)
+    lost = [Damage("the original", problem) for problem in (*done.damaged, *done.left)]
+    return replace(report, damage=(*lost, *report.damage))
 
 
 def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, tenant: str | None = None) -> Report:
@@ -135,18 +136,18 @@ class _Move:
 
     def __init__(self, source: Store, target: Store) -> None:
         self._source, self._target = source, target
-        theirs = set(source.tombstones())
-        self._tombstones: dict[str, list[Tombstone]] = {}
-        """Those that only the new store has, by the hash of the name."""
-        for one in target.tombstones():
-            if one not in theirs:
-                self._tombstones.setdefault(one.seed, []).append(one)
         self._sessions = self._copied = 0
         self._artifacts: set[tuple[str | None, str]] = set()
         self._missing: dict[tuple[str, str], str] = {}
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
         self._deleted, self._outlived = list[str](), dict[str, None]()
+        theirs = set(self._tombstones_of(source))
+        self._tombstones: dict[str, list[Tombstone]] = {}
+        """Those that only the new store has, by the hash of the name."""
+        for one in self._tombstones_of(target):
+            if one not in theirs:
+                self._tombstones.setdefault(one.seed, []).append(one)
 
     def outcome(self) -> StoreMove:
         told = (self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived)
@@ -199,13 +200,22 @@ class _Move:
         for card in self._source.cards():
             copies.pop(seed(card.id).hex(), None)  # made or imported again
         adopted = list[Tombstone]()
-        for one in self._source.tombstones():
+        for one in self._tombstones_of(self._source):
             card = copies.get(one.seed)
             if card is None or not _is_of(self._target, card, one):
                 adopted.append(one)
             else:
                 self._outlived[card.id] = None
         self._target.adopt(adopted)
+
+    def _tombstones_of(self, store: Store) -> list[Tombstone]:
+        """Return the tombstones of a store; none if one of them is damaged, which is noted."""
+        try:
+            return store.tombstones()
+        except StoreCorrupt as error:
+            if str(error) not in self._damaged:
+                self._damaged.append(str(error))
+            return []
 
     def _was_deleted(self, card: SessionCard) -> bool:
         """Return whether the new store had a copy of this session and deleted it."""
