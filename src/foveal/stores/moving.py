@@ -292,7 +292,7 @@ class _Move:
         """Copy the artifacts that these rows name, each once; those that a log of the new store names already, only if they are
         not there."""
         tenant = tenant_of(card.id)
-        for sha256 in set(artifacts_named(rows)):
+        for sha256 in dict.fromkeys(artifacts_named(rows)):
             if (tenant, sha256) in self._artifacts:
                 continue
             try:

@@ -156,8 +156,8 @@ def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -
     session = name or portrait.session
     stream.seek(start)
     drafts: list[Draft] = []  # all of them, for one commit
-    kept = artifacts_of(store.artifacts, tenant_of(name or portrait.session))
     with _new_session(store, session, secret=_secret(portrait), scope=portrait.scope) as writer:
+        kept = artifacts_of(store.artifacts, tenant_of(name or portrait.session))
         for artifact, group in groupby(_read(stream)[1], key=lambda line: line.artifact):
             if artifact is not None:
                 kept.put(line.data or b"" for line in group)
