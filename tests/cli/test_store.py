@@ -4,7 +4,8 @@ import pytest
 
 from foveal.session.session import Session
 from foveal.stores import open_store
-from foveal.values.entry import user
+from foveal.stores.artifacts import artifacts_folder
+from foveal.values.entry import ToolCall, assistant, result, user
 
 
 @pytest.fixture
@@ -28,6 +29,35 @@ def test_a_session_in_use_is_left(run, kept, tmp_path):
     with open_store(kept) as store, Session(store, "alpha", model="gpt-5"):
         done = run("store", "migrate", kept, tmp_path / "new.db")
     assert (done.code, "alpha" in done.out, "Run it again" in done.out) == (1, True, True)
+
+
+def test_a_store_is_not_moved_to_itself(run, kept, tmp_path):
+    """The sentence says that both places are one store, by whatever name."""
+    (tmp_path / "link.db").symlink_to(kept)
+    done = run("store", "migrate", kept, tmp_path / "link.db")
+    assert (done.code, "are the same store" in done.err) == (2, True)
+
+
+def test_a_missing_artifact_is_told_by_migrate(run, kept, tmp_path):
+    """The session is not called whole, the artifact is named, and the exit code is 1."""
+    with open_store(kept) as store, Session(store, "alpha", model="gpt-5") as session:
+        session.append(assistant("", ToolCall("call", "make", "{}")))
+        session.append(result("call", "line\n" * 60_000))
+    (lost,) = (file for file in artifacts_folder(kept).rglob("*") if file.is_file())
+    lost.unlink()
+    done = run("store", "migrate", kept, tmp_path / "new.db")
+    assert (done.code, "0 sessions are whole" in done.out, lost.name in done.out) == (1, True, True)
+
+
+def test_a_copy_whose_original_was_deleted_is_told_by_migrate(run, kept, tmp_path):
+    """The sentence names the session and says how to delete it; until then the exit code is 1."""
+    new = tmp_path / "new.db"
+    assert run("store", "migrate", kept, new).code == 0
+    run("delete", "alpha", "--yes", "--store", kept)
+    done = run("store", "migrate", kept, new)
+    assert (done.code, "still has them: alpha. Delete them there" in done.out) == (1, True)
+    run("delete", "alpha", "--yes", "--store", new)
+    assert run("store", "migrate", kept, new).code == 0
 
 
 def test_a_store_is_copied_measured_and_vacuumed(run, kept, tmp_path):

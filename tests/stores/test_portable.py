@@ -1,18 +1,26 @@
 """Exported sessions: portable from any store to any other, verified, and refused if anything was changed."""
 
 import io
+import json
 import random
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from typing import Any
 
 import pytest
 
 import foveal
 from foveal.analysis.inspect.stored_session import copy_session
 from foveal.stores import MemoryStore, Store
-from foveal.stores.port import Draft
+from foveal.stores.chain import link, seed
+from foveal.stores.format import ENVELOPE
+from foveal.stores.memory import MemoryWriter
+from foveal.stores.port import Draft, Row
 from foveal.stores.portable import export_session, import_session, verify_export
 from foveal.stores.sqlite import SqliteStore
-from foveal.values.errors import BadInput, FovealError, NotFound
+from foveal.values.codec import encode
+from foveal.values.errors import BadInput, FovealError, NotFound, StoreCorrupt, StoreFull
 
 
 @pytest.fixture
@@ -61,12 +69,155 @@ def test_an_existing_session_is_never_written_over(store):
         exported(store, "nobody")
 
 
-def test_payloads_that_are_no_text_are_kept():
-    """A store does not understand its rows, and neither does an export."""
+def forged(data: bytes, **changes: object) -> bytes:
+    """Return an exported file with another first line, and with entries and artifacts as they are told: `ids` and `payloads` by
+    their places, `keeps` as whether a line stays. Every hash is right."""
+    first, *lines = (json.loads(line) for line in data.splitlines()[:-1])
+    keeps: Any = changes.pop("keeps", lambda _: True)
+    lines = [line for line in lines if keeps(line)]
+    entries = [line for line in lines if "id" in line]
+    for field in ("id", "payload"):
+        told: Any = changes.pop(f"{field}s", {})
+        for at, value in told.items():
+            entries[at][field] = value
+    chain = seed(first["session"])
+    for seq, line in enumerate(entries, start=1):
+        fields = (line["id"], line["parent"], line["time_ms"], line["author"], line["payload"].encode())
+        chain = link(chain, Row(seq, *fields))
+    artifacts = len({line["artifact"] for line in lines if "artifact" in line})
+    first |= {"entries": len(entries), "chain": chain.hex(), "artifacts": artifacts, **changes}
+    body = b"".join(json.dumps(line).encode() + b"\n" for line in (first, *lines))
+    return body + json.dumps({"end": sha256(body).hexdigest()}).encode() + b"\n"
+
+
+def test_the_forger_of_these_tests_makes_whole_files(store):
+    """A file that is forged without a change is accepted: the refusals below are of the changes."""
+    import_session(MemoryStore(), io.BytesIO(forged(exported(store))))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"title": "t" * 2_000}, "the title"),
+        ({"tags": ["bad\ttag"]}, "the tag"),
+        ({"tags": [f"tag {i}" for i in range(99)]}, "tags"),
+        ({"scope": ""}, "the scope"),
+        ({"session": ""}, "the session name"),
+        ({"secret": "AAAAA"}, "not in base64"),
+        ({"secret": "!!!!"}, "not in base64"),
+        ({"secret": "AAAA"}, "secret of 3 bytes"),
+        ({"secret": b64encode(ENVELOPE + b"x" * 60).decode()}, "an encrypted one"),
+        ({"ids": {0: "twice", 1: "twice"}}, "two entries of the id twice"),
+        ({"payloads": {0: "no entry at all"}}, "not an entry"),
+        ({"payloads": {0: "#garbage"}}, "not an entry"),
+        ({"keeps": lambda line: "artifact" not in line}, "lacks 1"),
+        ({"keeps": lambda line: line.get("time_ms") is None}, "1 that none of them names"),
+    ],
+)
+def test_a_file_that_a_store_could_not_keep_is_refused_before_anything_is_written(store, tmp_path, changes, said):
+    """Its hashes are right, and its content would be refused half way, or be damage; no session and no artifact is left."""
+    with SqliteStore(tmp_path / "other.db") as other, pytest.raises(BadInput, match=said):
+        import_session(other, io.BytesIO(forged(exported(store), **changes)))
+    with SqliteStore(tmp_path / "other.db") as other:
+        assert (other.cards(), other.tombstones(), other.artifacts.names()) == ([], [], [])
+
+
+def test_a_name_that_is_taken_is_refused_before_artifacts_are_written(store, tmp_path):
+    """Nothing names them, so that nothing would ever remove them."""
+    with SqliteStore(tmp_path / "other.db") as other:
+        other.acquire("talk").append([Draft("a", None, 1, "me", encode(foveal.user("x")))])
+        with pytest.raises(BadInput, match="has a session 'talk' already"):
+            import_session(other, io.BytesIO(exported(store)))
+        assert other.artifacts.names() == []
+
+
+@pytest.mark.parametrize("method", ["entitle", "tag", "append"])
+def test_an_import_that_the_store_refuses_half_way_leaves_no_session(store, monkeypatch, method):
+    """The same file can be imported when the reason is gone."""
+    other = MemoryStore()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreFull("no space is left")
+
+    monkeypatch.setattr(MemoryWriter if method == "append" else MemoryStore, method, refuse)
+    with pytest.raises(StoreFull):
+        import_session(other, io.BytesIO(exported(store)))
+    assert other.cards() == []
+    monkeypatch.undo()
+    import_session(other, io.BytesIO(exported(store)))
+    assert list(other.rows("talk")) == list(store.rows("talk"))
+
+
+def test_an_import_that_was_killed_is_finished_by_the_next_one(store):
+    """An empty session with the secret of the file is its own; one with another secret is somebody's, and is not touched."""
+    own, other = MemoryStore(), MemoryStore()
+    own.acquire("talk", secret=store.secret("talk")).release()
+    other.acquire("talk").release()
+    import_session(own, io.BytesIO(exported(store)))
+    assert list(own.rows("talk")) == list(store.rows("talk"))
+    with pytest.raises(BadInput, match="has a session 'talk' already"):
+        import_session(other, io.BytesIO(exported(store)))
+    assert other.cards("talk")[0].entries == 0
+
+
+def test_scope_labels_and_times_come_with_a_session(store):
+    """So it remembers with its scope, is listed as it was, and expires when the original would."""
+    store.acquire("talk", scope="project").release()
+    store.entitle("talk", "A title")
+    store.tag("talk", add=["b", "a"])
+    store.backdate("talk", created_ms=1_000, updated_ms=2_000)
+    other = MemoryStore()
+    import_session(other, io.BytesIO(exported(store)))
+    assert other.cards() == store.cards()
+
+
+def test_a_file_without_the_time_of_its_last_use_has_that_of_its_newest_entry():
+    """Files of earlier versions hold the time of creation alone."""
     one, other = MemoryStore(), MemoryStore()
-    one.acquire("s").append([Draft("a", None, -1, "me", bytes(range(256))), Draft("b", "a", 1, "me", b"")])
-    import_session(other, io.BytesIO(exported(one, "s")))
-    assert list(other.rows("s")) == list(one.rows("s"))
+    drafts = [Draft(f"e{time}", None, time, "me", encode(foveal.user("x"))) for time in (5_000, 7_000, 6_000)]
+    one.acquire("s").append(drafts)
+    import_session(other, io.BytesIO(forged(exported(one, "s"), created_ms=1_000, updated_ms=None)))
+    (card,) = other.cards()
+    assert (card.created_ms, card.updated_ms) == (1_000, 7_000)
+
+
+def test_a_time_that_no_clock_has_shown_is_not_taken_over(store):
+    """A file from a wrong clock neither stays for ever nor breaks a list of sessions."""
+    other = MemoryStore()
+    import_session(other, io.BytesIO(forged(exported(store), created_ms=-5, updated_ms=1 << 62)))
+    (card,) = other.cards()
+    assert (card.created_ms, card.updated_ms < 1 << 50) == (0, True)
+
+
+def test_a_row_that_is_no_entry_is_not_exported():
+    """The file could not be imported: the export names the row instead."""
+    one = MemoryStore()
+    one.acquire("s").append([Draft("a", None, -1, "me", bytes(range(256)))])
+    with pytest.raises(StoreCorrupt, match="session 's', entry 1: these bytes are not an entry"):
+        exported(one, "s")
+
+
+@pytest.mark.parametrize(("line", "is_made_again"), [(1, True), (3, False), (3, True)])
+def test_a_session_that_is_deleted_while_it_is_exported_is_not_found(tmp_path, line, is_made_again):
+    """It is no damage, and no file is left that mixes two sessions of one name."""
+    with SqliteStore(tmp_path / "a.db") as one:
+
+        def fill(word: str) -> None:
+            writer = one.acquire("s")
+            writer.append([Draft(f"e{i}", None, 1, "me", encode(foveal.user(f"{word} {i}"))) for i in range(600)])
+            writer.release()
+
+        class Stream(io.BytesIO):
+            def write(self, data: Any) -> int:
+                if self.getvalue().count(b"\n") == line - 1:
+                    one.delete(["s"])
+                    if is_made_again:
+                        fill("other")
+                return super().write(data)
+
+        fill("first")
+        with pytest.raises(NotFound):
+            export_session(one, "s", Stream())
 
 
 def test_a_changed_file_is_refused_and_nothing_of_it_is_kept(store):

@@ -1,11 +1,13 @@
 """Keep house in a store: move it, copy it, examine it, measure it, give its space back.
 
 PLACE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. `migrate` copies all sessions with their artifacts and notes
-to another store, of the other kind or not, and proves each by its hash chain; run again, it goes on where it was stopped. Exit
-code 1 if something is damaged, or was left because somebody writes it.
+to another store, of the other kind or not, and proves each by its hash chain; run again, it goes on where it was stopped. A
+session that was deleted in TARGET is not copied again. Exit code 1 if something is damaged or missing, or was left because
+somebody writes it, because TARGET has another session of that name, or because it was deleted in PLACE after it was copied.
 """
 
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 import msgspec
 
@@ -13,7 +15,8 @@ from foveal.cli.arguments import add_json, existing_place, open_place, private_o
 from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
-from foveal.stores.moving import copy_store, examine_place, move_sessions
+from foveal.stores.moving import StoreMove, copy_store, examine_place, move_sessions
+from foveal.stores.place import DatabaseAddress
 from foveal.stores.unnamed_artifacts import vacuum_store
 from foveal.values.errors import BadInput
 
@@ -25,6 +28,8 @@ _VERBS = {
     "vacuum": "give back the space of everything that was deleted in PLACE",
 }
 _TARGETED = ("migrate", "backup")
+_NAMED = 5
+"""Sessions that a sentence names; a line of a terminal holds no more."""
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -47,22 +52,45 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _migrate(args: Namespace, out: Output) -> int:
-    with open_place(existing_place(args.place)) as source, open_place(store_place(args.target)) as target:
-        done = move_sessions(source, target)
+    place, target = existing_place(args.place), store_place(args.target)
+    if _are_same(place, target):
+        raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
+    with open_place(place) as old, open_place(target) as new:
+        done = move_sessions(old, new)
     if out.is_json:
         out.document(msgspec.to_builtins(done))
     else:
-        out.line(
-            f"{done.sessions:,} sessions are whole in {store_place(args.target)}: {done.copied:,} entries and {done.artifacts:,} "
-            "artifacts were copied by this run, every chain compared"
-        )
-        for problem in done.damaged:
-            out.line(problem, "bad")
-        if done.in_use:
-            out.line(
-                f"{len(done.in_use):,} sessions are in use and were left: {', '.join(done.in_use[:5])}. Run it again."
-            )
-    return 1 if done.in_use or done.damaged else 0
+        _tell_move(done, target, out)
+    return 0 if done.is_whole else 1
+
+
+def _tell_move(done: StoreMove, target: Path | DatabaseAddress, out: Output) -> None:
+    out.line(
+        f"{done.sessions:,} sessions are whole in {target}: {done.copied:,} entries and {done.artifacts:,} "
+        "artifacts were copied by this run, every chain compared"
+    )
+    for problem in (*done.damaged, *done.left):
+        out.line(problem, "bad")
+    for problem in done.missing:
+        out.line(f"not copied: {problem}", "bad")
+    for names, what in (
+        (done.in_use, "are in use and were left: {}. Run it again."),
+        (done.deleted, "were deleted in the new store after they were copied, and stay deleted: {}."),
+        (
+            done.outlived,
+            "were deleted in the old store after they were copied, and the new store still has them: {}. "
+            "Delete them there if they are to be gone: foveal delete SESSION --yes --store TARGET",
+        ),
+    ):
+        if names:
+            more = f" and {len(names) - _NAMED:,} more (--json names all)" if len(names) > _NAMED else ""
+            out.line(f"{len(names):,} sessions {what.format(', '.join(names[:_NAMED]) + more)}")
+
+
+def _are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> bool:
+    if isinstance(place, Path) and isinstance(target, Path):
+        return target.exists() and place.samefile(target)
+    return place == target
 
 
 def _backup(args: Namespace, out: Output) -> int:

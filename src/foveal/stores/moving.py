@@ -2,11 +2,14 @@
 
 A session is held in both stores while it is copied, so that nobody writes it in the meantime; one that is in use is left for the
 next run. Its log is continued where the last run stopped, after the copied part was read and compared, and is done when both
-chains end in the same hash.
+chains end in the same hash. One session that cannot be copied does not keep the others: each problem is in the outcome.
+
+A session that was deleted stays deleted: one that the new store has a tombstone of is not copied again. A copy whose original
+was deleted is told and left, because it may be the only one: whoever moves the store decides.
 """
 
+import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,31 +17,60 @@ import msgspec
 
 from foveal.stores import open_store
 from foveal.stores.chain import link, seed
+from foveal.stores.checks import SECRET_BYTES
 from foveal.stores.examination import Damage, Report, examine_store
+from foveal.stores.format import ENVELOPE
 from foveal.stores.place import DatabaseAddress
-from foveal.stores.port import Draft, Row, SessionCard, Store
+from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombstone, Writer
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
-from foveal.stores.sqlite.backup import back_up
+from foveal.stores.sqlite.backup import back_up, new_store_file
 from foveal.stores.sqlite.doctor import examine
-from foveal.values.errors import BadInput, NotFound, SessionHeld, StoreCorrupt
+from foveal.values.errors import (
+    BadInput,
+    NotFound,
+    SessionHeld,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFailed,
+    StoreFull,
+    StoreUnavailable,
+)
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
+
+_OF_THE_WHOLE_STORE = (StoreBusy, StoreFailed, StoreFull, StoreUnavailable)
+"""Errors that the next session would meet as well: they end a run, which can be started again."""
 
 
 class StoreMove(msgspec.Struct, frozen=True):
     """The outcome of moving a store."""
 
     sessions: int
-    """Sessions that are whole in the new store, and proven to be so."""
+    """Sessions that are whole in the new store, with their artifacts, and proven to be so."""
     copied: int
     """Entries that were written by this run."""
     artifacts: int
+    """Artifacts that were written by this run."""
     in_use: tuple[str, ...]
     """Sessions that somebody writes; run it again when they are closed."""
     damaged: tuple[str, ...]
     """Sessions that cannot be read to their end, each with the reason."""
+    left: tuple[str, ...] = ()
+    """Sessions, titles and notes that the new store cannot take as they are, each with the reason."""
+    missing: tuple[str, ...] = ()
+    """Artifacts that a copied log names and that cannot be read in the old store, each with its session and the reason."""
+    deleted: tuple[str, ...] = ()
+    """Sessions that were deleted in the new store after they were copied: they stay deleted."""
+    outlived: tuple[str, ...] = ()
+    """Sessions that were deleted in the old store after they were copied: the new store still has them, and no tombstone."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left to be done."""
+        return not (self.in_use or self.damaged or self.left or self.missing or self.outlived)
 
 
 def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreMove:
@@ -48,27 +80,13 @@ def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreM
     and the source has no keys: which artifacts it names could not be told.
     """
     _check_keys(source)
-    sessions = copied = 0
-    in_use, damaged = list[str](), list[str]()
-    artifacts: set[str] = set()
+    move = _Move(source, target)
     for card in sorted(source.cards(), key=lambda card: card.updated_ms):
-        try:
-            copied += (
-                _hold_and_copy(source, target, card, artifacts) if holds else _copy(source, target, card, artifacts)
-            )
-            sessions += 1
-        except SessionHeld:
-            in_use.append(card.id)
-        except StoreCorrupt as error:
-            damaged.append(str(error))
-    for scope in {card.scope for card in source.cards() if card.scope is not None}:
-        known = target.scope(scope).notes()
-        for note in source.scope(scope).notes():
-            if note not in known:
-                with suppress(NotFound):  # its session is in use, or damaged
-                    target.scope(scope).keep(note)
-    target.adopt(source.tombstones())
-    return StoreMove(sessions, copied, len(artifacts), tuple(in_use), tuple(damaged))
+        move.bring(card, holds=holds)
+    for scope in sorted({card.scope for card in source.cards() if card.scope is not None}):
+        move.bring_notes(scope)
+    move.bring_tombstones()
+    return move.outcome()
 
 
 def copy_store(
@@ -78,15 +96,14 @@ def copy_store(
     not wait for writers and needs no keys."""
     if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
-    if Path(target).exists():
-        raise BadInput(f"{target} exists already; name a new file to copy to.")
-    with open_store(place, keys=keys, tenant=tenant) as source:
+    with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant) as source:
         _check_keys(source)  # before anything is made
-        with open_store(Path(target), keys=keys, tenant=tenant) as copy:
+        with open_store(file, keys=keys, tenant=tenant) as copy:
             done = move_sessions(source, copy, holds=False)
-            report = examine_store(copy, target)
-        lost = [Damage("the original", problem) for problem in done.damaged]
-        return replace(report, damage=(*lost, *report.damage))
+    with open_store(Path(target), keys=keys, tenant=tenant) as copy:
+        report = examine_store(copy, target)
+    lost = [Damage("the original", problem) for problem in (*done.damaged, *done.left)]
+    return replace(report, damage=(*lost, *report.damage))
 
 
 def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, tenant: str | None = None) -> Report:
@@ -103,58 +120,218 @@ def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, ten
 def _check_keys(source: Store) -> None:
     """Raise `StoreError` if a session is encrypted and the store was opened without keys."""
     for card in source.cards():
-        with suppress(StoreCorrupt):  # told when it is copied
+        try:
+            secret = source.secret(card.id)
+        except _OF_THE_WHOLE_STORE:
+            raise
+        except (BadInput, StoreError):
+            continue  # deleted, damaged or under a lost key, which is told when it is copied
+        if secret.startswith(ENVELOPE):
             check_readable(source, card.id)
 
 
-def _hold_and_copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
-    holder = source.acquire(card.id)
-    try:
-        held = msgspec.structs.replace(source.cards(card.id)[0], updated_ms=card.updated_ms)
-        return _copy(source, target, held, artifacts)
-    finally:
-        holder.release()
+class _Move:
+    """A move under way: its two stores, and the outcome so far."""
 
+    def __init__(self, source: Store, target: Store) -> None:
+        self._source, self._target = source, target
+        self._sessions = self._copied = 0
+        self._artifacts: set[str] = set()
+        self._missing: dict[tuple[str, str], str] = {}
+        """By the session and the name of the artifact."""
+        self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
+        self._deleted, self._outlived = list[str](), dict[str, None]()
+        theirs = set(self._tombstones_of(source))
+        self._tombstones: dict[str, list[Tombstone]] = {}
+        """Those that only the new store has, by the hash of the name."""
+        for one in self._tombstones_of(target):
+            if one not in theirs:
+                self._tombstones.setdefault(one.seed, []).append(one)
 
-def _copy(source: Store, target: Store, card: SessionCard, artifacts: set[str]) -> int:
-    """Bring the copy of a session up to this card, and return how many entries were written."""
-    opened = target.load(card.id, secret=source.secret(card.id), scope=card.scope)
-    try:
-        if opened.entries > card.entries:
+    def outcome(self) -> StoreMove:
+        told = (self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived)
+        return StoreMove(self._sessions, self._copied, len(self._artifacts), *map(tuple, told))
+
+    def bring(self, card: SessionCard, *, holds: bool) -> None:
+        """Copy a session, or note why it is not copied."""
+        missing = len(self._missing)
+        try:
+            if self._was_deleted(card):
+                self._deleted.append(card.id)
+                return
+            if holds:
+                self._hold_and_copy(card)
+            else:
+                self._copy(card)
+            self._sessions += len(self._missing) == missing
+        except _OF_THE_WHOLE_STORE:
+            raise
+        except SessionHeld:
+            self._in_use.append(card.id)
+        except StoreCorrupt as error:
+            self._damaged.append(str(error))
+        except (BadInput, StoreError) as error:
+            if self._source.cards(card.id):  # otherwise it was deleted in the meantime
+                self._left.append(f"session {card.id}: {error}")
+
+    def bring_notes(self, scope: str) -> None:
+        """Copy the notes of a scope; one that was replaced in the new store stays replaced."""
+        target = self._target.scope(scope)
+        try:
+            known = {note.key: note for note in target.notes()}
+            notes = self._source.scope(scope).notes()
+        except StoreCorrupt as error:
+            self._damaged.append(str(error))
+            return
+        for note in notes:
+            other = known.get(note.key)
+            if other is None or (other != note and other.time_ms <= note.time_ms):
+                try:
+                    target.keep(note)
+                except NotFound:
+                    continue  # its session was not copied, which is told
+                except BadInput as error:
+                    self._left.append(f"scope {scope}: {error}")
+
+    def bring_tombstones(self) -> None:
+        """Copy the tombstones, but for those of sessions that the new store still has."""
+        copies = {seed(card.id).hex(): card for card in self._target.cards()}
+        for card in self._source.cards():
+            copies.pop(seed(card.id).hex(), None)  # made or imported again
+        adopted = list[Tombstone]()
+        for one in self._tombstones_of(self._source):
+            card = copies.get(one.seed)
+            if card is None or not _is_of(self._target, card, one):
+                adopted.append(one)
+            else:
+                self._outlived[card.id] = None
+        self._target.adopt(adopted)
+
+    def _tombstones_of(self, store: Store) -> list[Tombstone]:
+        """Return the tombstones of a store; none if one of them is damaged, which is noted."""
+        try:
+            return store.tombstones()
+        except StoreCorrupt as error:
+            if str(error) not in self._damaged:
+                self._damaged.append(str(error))
+            return []
+
+    def _was_deleted(self, card: SessionCard) -> bool:
+        """Return whether the new store had a copy of this session and deleted it."""
+        found = self._tombstones.get(seed(card.id).hex(), [])
+        return any(_is_of(self._source, card, one) for one in found) and not self._target.cards(card.id)
+
+    def _hold_and_copy(self, card: SessionCard) -> None:
+        holder = _hold(self._source, card.id)
+        try:
+            held = msgspec.structs.replace(self._source.cards(card.id)[0], updated_ms=card.updated_ms)
+            self._copy(held)
+        finally:
+            holder.release()
+
+    def _copy(self, card: SessionCard) -> None:
+        """Bring the copy of a session up to this card. One that went on in the new store is left as it is there."""
+        source, target = self._source, self._target
+        known = next(iter(target.cards(card.id)), None)
+        chain = self._compared(card, known)
+        if known is not None and known.entries > card.entries:
+            return
+        if known is None or known.entries < card.entries or known.scope != card.scope:
+            secret = source.secret(card.id)
+            opened = target.load(card.id, secret=secret, scope=card.scope)
+            try:
+                if opened.entries != (0 if known is None else known.entries):
+                    raise SessionHeld(f"session {card.id} was written in the new store while it was compared")
+                self._continue(card, opened.entries, chain, opened.writer)
+            except NotFound:
+                if opened.entries < card.entries and not source.cards(card.id):  # half a log of a session that is gone
+                    target.delete([card.id], takeover=True)
+                raise
+            finally:
+                opened.writer.release()
+            known = target.cards(card.id)[0]
+        if known.tags != card.tags:
+            target.tag(card.id, add=card.tags, remove=[tag for tag in known.tags if tag not in card.tags])
+        if (known.created_ms, known.updated_ms) != (card.created_ms, card.updated_ms):
+            target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
+        if known.title != card.title:
+            target.entitle(card.id, card.title)
+
+    def _compared(self, card: SessionCard, known: SessionCard | None) -> bytes:
+        """Return the chain of the part that was copied before, whose artifacts are looked after; `BadInput` if it is another
+        log."""
+        upto = 0 if known is None else min(known.entries, card.entries)
+        chain = seed(card.id)
+        for row in self._source.rows(card.id, upto=upto) if upto else ():
+            chain = link(chain, row)
+            self._bring_artifacts(card, [row], are_named=True)
+        if known is not None and (
+            self._target.secret(card.id) != self._source.secret(card.id) or _chain(self._target, card.id, upto) != chain
+        ):
             raise BadInput(
-                f"session {card.id} has {opened.entries:,} entries in the new store and {card.entries:,} in the old one: it was "
-                "written there already. Delete it in one of them."
+                f"the new store has another session of this name, with {known.entries:,} entries of its own; the old one has "
+                f"{card.entries:,}. Delete one of them, or export it and import it under another name."
             )
-        chain = _compared(source, target, card.id, opened.entries)
-        read, kept = source.artifacts_for(card.id), target.artifacts_for(card.id)
-        snapshot = source.snapshot(card.id)
-        for rows in _batches(source.rows(card.id, after=opened.entries, upto=card.entries), snapshot and snapshot.seq):
-            for sha256 in set(artifacts_named(rows)):
-                place = kept.kept(sha256)[0].name
-                if place not in artifacts:
-                    with suppress(NotFound):  # reported by the doctor of either store
-                        kept.put(read.read(sha256))
-                        artifacts.add(place)
+        return chain
+
+    def _continue(self, card: SessionCard, after: int, chain: bytes, writer: Writer) -> None:
+        """Write the entries that the copy lacks, and prove that it ends as the original does."""
+        snapshot = self._source.snapshot(card.id)
+        for rows in _batches(self._source.rows(card.id, after=after, upto=card.entries), snapshot and snapshot.seq):
+            self._bring_artifacts(card, rows, are_named=False)
             for row in rows:
                 chain = link(chain, row)
             view = snapshot.payload if snapshot and snapshot.seq == rows[-1].seq else None
-            opened.writer.append([_draft(row) for row in rows], snapshot=view)
-        if _chain(target, card.id) != chain:
+            writer.append([_draft(row) for row in rows], snapshot=view)
+            self._copied += len(rows)
+        if _chain(self._target, card.id) != chain:
             raise StoreCorrupt(f"session {card.id}", "its copy does not end in the same hash", "FILE")
-    finally:
-        opened.writer.release()
-    target.entitle(card.id, card.title)
-    target.tag(card.id, add=card.tags, remove=[tag for tag in target.cards(card.id)[0].tags if tag not in card.tags])
-    target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
-    return card.entries - opened.entries
+
+    def _bring_artifacts(self, card: SessionCard, rows: list[Row], *, are_named: bool) -> None:
+        """Copy the artifacts that these rows name, each once; those that a log of the new store names already, only if they are
+        not there."""
+        if not (named := dict.fromkeys(artifacts_named(rows))):
+            return
+        read, kept = self._source.artifacts_for(card.id), self._target.artifacts_for(card.id)
+        for sha256 in named:
+            try:
+                place = kept.kept(sha256)[0].name
+                if place in self._artifacts or (are_named and _is_there(kept, sha256)):
+                    continue
+                kept.put(read.read(sha256))
+                self._artifacts.add(place)
+            except _OF_THE_WHOLE_STORE:
+                raise
+            except (BadInput, StoreError) as error:
+                self._missing[card.id, sha256] = f"session {card.id}, artifact {sha256}: {error}"
 
 
-def _compared(source: Store, target: Store, session: str, upto: int) -> bytes:
-    """Return the chain of the part that was copied before; `BadInput` if it is another log."""
-    chain = _chain(source, session, upto)
-    if _chain(target, session) != chain:
-        raise BadInput(f"session {session} is in both stores with other content; rename or delete one of them")
-    return chain
+def _hold(store: Store, session: str) -> Writer:
+    """Become the writer of a session that is there; `NotFound` if it was deleted."""
+    mark = secrets.token_bytes(SECRET_BYTES)
+    if store.cards(session):
+        writer = store.acquire(session, secret=mark)
+        if store.secret(session) != mark:
+            return writer
+        store.delete([session], takeover=True)  # deleted between the two calls, and made by the second one
+    raise NotFound(f"session {session!r} was deleted while the store was moved")
+
+
+def _is_of(store: Store, card: SessionCard, tombstone: Tombstone) -> bool:
+    """Return whether a session is the one that the tombstone of its name is of: a copy has the same time of creation, or a copy
+    of a part of its log the same hash there."""
+    if tombstone.created_ms == card.created_ms:
+        return True
+    is_part = 0 < tombstone.entries <= card.entries
+    return is_part and _chain(store, card.id, tombstone.entries).hex() == tombstone.chain
+
+
+def _is_there(artifacts: Artifacts, sha256: str) -> bool:
+    try:
+        artifacts.span(sha256, 0, 0)
+    except NotFound:
+        return False
+    return True
 
 
 def _chain(store: Store, session: str, upto: int | None = None) -> bytes:

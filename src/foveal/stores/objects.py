@@ -106,7 +106,7 @@ class ObjectArtifacts:
 
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""
-        with self._plain_errors():
+        with self._plain_errors(_READ_AGAIN):
             pages = obstore.list(self._objects)  # pyright: ignore[reportUnknownMemberType]
             paths = [meta["path"] for page in pages for meta in page]
         return sorted(name for path in paths if is_artifact(name := path.rpartition("/")[2]))

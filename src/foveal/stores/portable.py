@@ -1,16 +1,18 @@
 """Sessions as files: one line of JSON for each entry, with all artifacts, verified on the way out and on the way in.
 
-    {"foveal": "session", "format": 1, "session": "fix-login", "created_ms": …, "entries": 2, "chain": "…", "secret": "…"}
+    {"foveal": "session", "format": 1, "session": "fix-login", "created_ms": …, "entries": 2, "chain": "…", "secret": "…", …}
     {"artifact": "<sha256>", "data": "<base64>"}                            a piece of an artifact, in order; one or more
     {"id": "…", "parent": null, "time_ms": …, "author": "…", "payload": "={…}"}       or "payload_base64"
     {"end": "<sha256 of all lines before>"}
 
 `chain` is the hash of the last entry, computed as in a store. A file that was cut off, changed or put together by hand is refused
-before anything of it is written.
+before anything of it is written, and so is one that a store could not keep, or would call damaged.
 """
 
+import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import groupby
 from typing import BinaryIO
@@ -18,11 +20,14 @@ from typing import BinaryIO
 import msgspec
 
 from foveal.stores.chain import link, seed
-from foveal.stores.checks import check_drafts, check_session
-from foveal.stores.port import Draft, Row, Store
-from foveal.stores.references import artifacts_named
-from foveal.stores.rows import check_readable
-from foveal.values.errors import BadInput, NotFound
+from foveal.stores.checks import check_drafts, check_scope, check_secret, check_session
+from foveal.stores.format import ENVELOPE
+from foveal.stores.labels import Labels
+from foveal.stores.port import Draft, Row, Store, Writer
+from foveal.stores.references import artifacts_in
+from foveal.stores.rows import check_readable, to_entry
+from foveal.values.codec import decode
+from foveal.values.errors import BadEntry, BadInput, FovealError, LeaseLost, NotFound, SessionHeld
 
 FORMAT = 1
 """The version of this format, in the first line of each file."""
@@ -42,6 +47,9 @@ class Portrait(msgspec.Struct, frozen=True, tag_field="foveal", tag="session"):
     artifacts: int
     title: str | None = None
     tags: tuple[str, ...] = ()
+    scope: str | None = None
+    updated_ms: int | None = None
+    """The time of the last use, by which sessions expire; files of Foveal 0.1 have none."""
 
 
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -62,7 +70,8 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
-    """Write a session to a stream, each row and each artifact verified. It may be written to in the meantime."""
+    """Write a session to a stream, each row and each artifact verified. It may be written to in the meantime; `NotFound` if it is
+    deleted, `StoreCorrupt` if one of its rows is no entry."""
     card = next(iter(store.cards(session)), None)
     if card is None:
         raise NotFound(f"there is no session {session!r}")
@@ -70,10 +79,10 @@ def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
     chain, artifacts = seed(session), dict[str, None]()
     for row in store.rows(session, upto=card.entries):
         chain = link(chain, row)
-        artifacts |= dict.fromkeys(artifacts_named([row]))
+        artifacts |= dict.fromkeys(artifacts_in(to_entry(row, session).body))
     secret = b64encode(store.secret(session)).decode()
     counts = (card.created_ms, card.entries, chain.hex(), secret, len(artifacts))
-    portrait = Portrait(FORMAT, session, *counts, card.title, card.tags)
+    portrait = Portrait(FORMAT, session, *counts, card.title, card.tags, card.scope, card.updated_ms)
     digest = sha256()
     for line in _lines(store, portrait, artifacts):
         digest.update(line)
@@ -83,55 +92,119 @@ def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
 
 
 def verify_export(stream: BinaryIO) -> Portrait:
-    """Read a file to its end and return its first line; `BadInput` unless it is whole."""
+    """Read a file to its end and return its first line; `BadInput` unless it is whole and any store can keep it."""
     portrait, lines = _read(stream)
-    check_session(portrait.session)
+    _check_portrait(portrait)
     chain = seed(portrait.session)
-    entries = artifacts = 0
+    ids, artifacts, named = set[str](), set[str](), set[str]()
     for artifact, group in groupby(lines, key=lambda line: line.artifact):
         if artifact is not None:
             if _digest(group) != artifact:
                 raise BadInput(f"the artifact {artifact} does not match its name; the file was changed")
-            artifacts += 1
+            artifacts.add(artifact)
             continue
         for draft in map(_draft, group):
             check_drafts([draft])
-            entries += 1
-            chain = link(chain, Row(entries, draft.id, draft.parent, draft.time_ms, draft.author, draft.payload))
-    if (entries, chain.hex(), artifacts) != (portrait.entries, portrait.chain, portrait.artifacts):
+            if draft.id in ids:
+                raise BadInput(f"the file has two entries of the id {draft.id}; it was changed")
+            ids.add(draft.id)
+            chain = link(chain, Row(len(ids), draft.id, draft.parent, draft.time_ms, draft.author, draft.payload))
+            try:
+                named.update(artifacts_in(decode(draft.payload)))
+            except BadEntry as error:
+                raise BadInput(f"entry {len(ids):,} of the file, {draft.id}: {error}") from None
+    if (len(ids), chain.hex(), len(artifacts)) != (portrait.entries, portrait.chain, portrait.artifacts):
         raise BadInput(
-            f"the file promises {portrait.entries:,} entries and {portrait.artifacts:,} artifacts, and holds {entries:,} and "
-            f"{artifacts:,}, or others than those; it was changed"
+            f"the file promises {portrait.entries:,} entries and {portrait.artifacts:,} artifacts, and holds {len(ids):,} and "
+            f"{len(artifacts):,}, or others than those; it was changed"
+        )
+    if named != artifacts:
+        raise BadInput(
+            f"the entries of the file name {len(named):,} artifacts, of which it lacks {len(named - artifacts):,}, and it holds "
+            f"{len(artifacts - named):,} that none of them names; it was changed"
         )
     return portrait
 
 
+def _check_portrait(portrait: Portrait) -> None:
+    """Raise `BadInput` if a store would refuse the name, the labels, the scope or the secret of a file, or misunderstand them."""
+    check_session(portrait.session)
+    check_scope(portrait.scope)
+    Labels().entitled(portrait.title).tagged(portrait.tags, ())
+    secret = _secret(portrait)
+    check_secret(secret)
+    if secret.startswith(ENVELOPE):
+        raise BadInput("the secret in line 1 is an encrypted one, which no export holds; the file was changed")
+
+
+def _secret(portrait: Portrait) -> bytes:
+    try:
+        return b64decode(portrait.secret, validate=True)
+    except ValueError:
+        raise BadInput("the secret in line 1 is not in base64; the file was changed") from None
+
+
 def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -> Portrait:
     """Add an exported session to a store, under its own name or another one: whole, or not at all. It is verified first, so
-    the stream must be seekable. `BadInput` if there is such a session already."""
+    the stream must be seekable. `BadInput` if there is such a session already.
+
+    Scope, labels and times come with it: it expires when the original would.
+    """
     start = stream.tell()
     portrait = verify_export(stream)
+    session = name or portrait.session
     stream.seek(start)
-    drafts: list[Draft] = []
-    kept = store.artifacts_for(name or portrait.session)
-    for artifact, group in groupby(_read(stream)[1], key=lambda line: line.artifact):
-        if artifact is not None:
-            kept.put(line.data or b"" for line in group)
-        else:
-            drafts.extend(map(_draft, group))
-    add_session(store, name or portrait.session, drafts, secret=b64decode(portrait.secret))
-    store.entitle(name or portrait.session, portrait.title)
-    store.tag(name or portrait.session, add=portrait.tags)
+    drafts: list[Draft] = []  # all of them, for one commit
+    with _new_session(store, session, secret=_secret(portrait), scope=portrait.scope) as writer:
+        kept = store.artifacts_for(session)
+        for artifact, group in groupby(_read(stream)[1], key=lambda line: line.artifact):
+            if artifact is not None:
+                kept.put(line.data or b"" for line in group)
+            else:
+                drafts.extend(map(_draft, group))
+        store.entitle(session, portrait.title)
+        store.tag(session, add=portrait.tags)
+        writer.append(drafts)
+    now_ms = time.time_ns() // 1_000_000
+    used_ms = portrait.updated_ms
+    if used_ms is None:
+        used_ms = max([portrait.created_ms, *(draft.time_ms for draft in drafts)])
+    times_ms = [min(max(each, 0), now_ms) for each in (portrait.created_ms, used_ms)]  # a file's clock may be wrong
+    with suppress(SessionHeld):  # it is in use already
+        store.backdate(session, created_ms=times_ms[0], updated_ms=times_ms[1])
     return portrait
 
 
 def add_session(store: Store, session: str, drafts: Sequence[Draft], *, secret: bytes) -> None:
     """Make a session of these entries: all of them or none. `BadInput` if there is such a session already."""
-    writer = store.acquire(session, secret=secret)
-    try:
-        if store.cards(session)[0].entries:  # read while nobody else can write
-            raise BadInput(f"the store has a session {session!r} already; name a new file, or another session")
+    with _new_session(store, session, secret=secret) as writer:
         writer.append(drafts)
+
+
+@contextmanager
+def _new_session(store: Store, session: str, *, secret: bytes, scope: str | None = None) -> Generator[Writer]:
+    """Make a session and yield its writer; if the block fails, the session is deleted. `BadInput` if there is one already.
+
+    One without entries that has this secret is what an import left that was killed, and is taken for new.
+    """
+
+    def check_new() -> None:
+        card = next(iter(store.cards(session)), None)
+        if card is not None and (card.entries or store.secret(session) != secret):
+            raise BadInput(f"the store has a session {session!r} already; name a new file, or another session")
+
+    check_new()  # before a scope is given to it
+    writer = store.acquire(session, secret=secret, scope=scope)
+    try:
+        check_new()  # while nobody else can write
+        try:
+            yield writer
+        except LeaseLost:  # it belongs to somebody else now
+            raise
+        except BaseException:
+            with suppress(FovealError):  # the first error says more
+                store.delete([session], takeover=True)
+            raise
     finally:
         writer.release()
 
@@ -145,7 +218,9 @@ def _lines(store: Store, portrait: Portrait, artifacts: Iterable[str]) -> Iterat
             yield _encode({"artifact": name, "data": chunk}) + b"\n"
         if is_empty:
             yield _encode({"artifact": name, "data": b""}) + b"\n"
+    chain = seed(portrait.session)
     for row in store.rows(portrait.session, upto=portrait.entries):
+        chain = link(chain, row)
         line: dict[str, object] = {
             "id": row.id,
             "parent": row.parent,
@@ -157,6 +232,8 @@ def _lines(store: Store, portrait: Portrait, artifacts: Iterable[str]) -> Iterat
         except UnicodeDecodeError:
             line["payload_base64"] = row.payload
         yield _encode(line) + b"\n"
+    if chain.hex() != portrait.chain:
+        raise NotFound(f"session {portrait.session!r} was deleted and made again while it was exported")
 
 
 def _read(stream: BinaryIO) -> tuple[Portrait, Iterator[_Line]]:

@@ -7,7 +7,7 @@ import pytest
 
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import SqliteStore, backup
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine
 from foveal.values.codec import encode
@@ -60,3 +60,25 @@ def test_a_missing_artifact_is_reported(filled: Path) -> None:
     report = back_up(filled, filled.with_name("copy.db"))
     assert (report.artifacts, len(report.damage)) == (8, 1)
     assert examine(filled).damage
+
+
+def test_a_backup_that_fails_leaves_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy takes its name when it is whole, so that the same command can be given again."""
+    before = set(filled.parent.iterdir())
+    target = filled.with_name("copy.db")
+    monkeypatch.setattr(backup, "_copy_artifacts", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        back_up(filled, target)
+    assert set(filled.parent.iterdir()) == before
+    monkeypatch.undo()
+    assert back_up(filled, target).damage == ()
+
+
+def test_a_damaged_store_is_copied_with_all_its_artifacts(filled: Path) -> None:
+    """The report names the damaged entry; the artifacts that the entries after it name are in the copy."""
+    data = filled.read_bytes()
+    filled.write_bytes(data.replace(b"entry 4 of session 1", b"entry X of session 1", 1))
+    target = filled.with_name("copy.db")
+    report = back_up(filled, target)
+    assert (len(report.damage), report.artifacts) == (1, 9)
+    assert "session s1, entry 5" in str(report.damage[0])

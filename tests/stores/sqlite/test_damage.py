@@ -11,7 +11,8 @@ import pytest
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine
-from foveal.values.errors import SchemaTooNew, StoreCorrupt, StoreError
+from foveal.stores.sqlite.tables import BATCH_ROWS
+from foveal.values.errors import NotFound, SchemaTooNew, StoreCorrupt, StoreError
 
 FLIPS = 400
 
@@ -286,3 +287,18 @@ def test_an_entry_that_its_index_misplaces_is_not_said_to_be_absent(filled: Path
                     assert [row.id for row in store.find("s1", "s1-011")] == ["s1-011"], (byte, bit)
             except StoreError:
                 continue
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_session_that_is_deleted_while_it_is_read_is_not_damaged(path: Path, is_made_again: bool) -> None:
+    """The rest of it is `NotFound`, also if there is a session of the same name again."""
+    many = [Draft(f"e{i}", None, 1, "me", b"=x") for i in range(2 * BATCH_ROWS)]
+    with SqliteStore(path) as store:
+        store.acquire("s").append(many)
+        rows = store.rows("s")
+        next(rows)
+        store.delete(["s"], takeover=True)
+        if is_made_again:
+            store.acquire("s").append(many)
+        with pytest.raises(NotFound, match="'s' was deleted while it was read"):
+            list(rows)

@@ -1,6 +1,9 @@
 """Copies of a store that is in use: SQLite's online backup, and the artifacts that the copied logs name."""
 
-from contextlib import suppress
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
@@ -8,8 +11,9 @@ import msgspec
 
 from foveal.stores.artifacts import artifacts_folder, copy_unread
 from foveal.stores.database import Database
+from foveal.stores.disk import sync_folder
 from foveal.stores.examination import Report
-from foveal.stores.format import ENCRYPTED
+from foveal.stores.format import ENVELOPE
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
@@ -20,13 +24,30 @@ from foveal.stores.sqlite.tables import Tables
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt
 
 
+@contextmanager
+def new_store_file(target: str | PathLike[str]) -> Generator[Path]:
+    """Yield the path of a store to be made, which takes the name `target`, with its artifacts, when the block ends well;
+    otherwise nothing is left of it. `BadInput` if there is something of that name."""
+    place = resolved(target)
+    _check_free(place)
+    unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        yield unfinished
+        _check_free(place)
+        if artifacts_folder(unfinished).exists():
+            artifacts_folder(unfinished).rename(artifacts_folder(place))
+        unfinished.rename(place)
+        sync_folder(place.parent)
+    finally:
+        for path in list(place.parent.iterdir()):
+            if path.name.startswith(unfinished.name):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
 def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     """Copy the store at `path` to a new file, with its artifacts, and return the examination of the copy. Others may write in
     the meantime: the copy has everything that was acknowledged when this was called."""
-    place = resolved(target)
-    if place.exists() or artifacts_folder(place).exists():
-        raise BadInput(f"{place} exists already; name a new file to copy to.")
-    with SqliteStore(path) as store:
+    with new_store_file(target) as place, SqliteStore(path) as store:
         copy = connect_new(place)
         try:
             store.copy_to(copy)
@@ -35,17 +56,29 @@ def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
         finally:
             copy.close()
         _copy_artifacts(store, place)
-    return examine(place)
+    return examine(resolved(target))
+
+
+def _check_free(place: Path) -> None:
+    if place.exists() or artifacts_folder(place).exists():
+        raise BadInput(f"{place} exists already; name a new file to copy to.")
+    if not place.parent.is_dir():
+        raise BadInput(f"{place} cannot be made: the folder {place.parent} does not exist.")
 
 
 def _copy_artifacts(store: SqliteStore, place: Path) -> None:
     with SqliteStore(place) as copied:
         for card in copied.cards():
-            rows = list(copied.rows(card.id))
-            if any(row.payload.startswith(ENCRYPTED) for row in rows):
-                copy_unread(store.artifacts, copied.artifacts)  # only their keys could say which are named
+            try:
+                named = sorted(set(artifacts_named(copied.rows(card.id))))
+            except StoreCorrupt:
+                named = None  # the examination reports it
+            if named is None or copied.secret(card.id).startswith(ENVELOPE):
+                copy_unread(
+                    store.artifacts, copied.artifacts
+                )  # a damaged or encrypted log does not say which are named
                 return
-            for sha256 in sorted(set(artifacts_named(rows))):
+            for sha256 in named:
                 with suppress(NotFound, StoreCorrupt):  # the examination reports it
                     copied.artifacts_for(card.id).put(store.artifacts_for(card.id).read(sha256))
 

@@ -343,11 +343,15 @@ class SqliteStore:
                     yield row
                     after = row.seq
             except StoreCorrupt:
-                with self._tables() as now:
-                    found = now.record(record.id)
-                if found is None or found.key != record.key:
-                    raise NotFound(f"session {record.id!r} was deleted while it was read") from None
+                self._check_there(record)
                 raise
+
+    def _check_there(self, record: Record) -> None:
+        """Raise `NotFound` if a session was deleted since its record was read."""
+        with self._tables() as tables:
+            now = tables.record(record.id)
+        if now is None or now.key != record.key:
+            raise NotFound(f"session {record.id!r} was deleted while it was read")
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
