@@ -426,7 +426,7 @@ def _unchecked_values() -> None:
 
 def _told_traces() -> None:
     """Let an error tell more than the document says."""
-    real = api._error
+    real = api.error_reply
 
     def error(status: int, kind: str, message: str, *rest: Any) -> Any:
         reply = real(status, kind, message, *rest)
@@ -434,7 +434,7 @@ def _told_traces() -> None:
         reply.headers["content-length"] = str(len(reply.body))
         return reply
 
-    api._error = error
+    api.error_reply = error
 
 
 def _read_whole() -> None:

@@ -268,6 +268,9 @@ def test_a_session_that_foveal_sent_is_billed_in_one_count(reported):
     """The provider's bill of its prompts is no recorded one that they are compared with: without a fold nothing was saved."""
     (choice,) = StoredSessions(reported, "agent.db").choices()
     row, total = choice.source.row(), cost(reported, "own").total
+    assert total.estimated_usd is not None
+    assert total.reported_usd is not None
+    assert total.output_usd is not None
     assert total.estimated_usd > 1.5 * total.reported_usd > 0
     assert row.recorded_usd is None
     assert row.sent_usd == pytest.approx(total.reported_usd + total.output_usd)

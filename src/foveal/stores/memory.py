@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import Self
 
 from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, check_chunks
@@ -345,7 +346,7 @@ class MemoryStore:
             for log in self._logs.values():
                 log.holder = None
 
-    def __enter__(self) -> "MemoryStore":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
