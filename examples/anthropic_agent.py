@@ -1,6 +1,6 @@
 """An agent on Anthropic's Messages API: a tool loop with streaming, that can be cancelled and started again at any time.
 
-    pip install 'foveal[anthropic]'
+    pip install '.[anthropic]'
     ANTHROPIC_API_KEY=… python examples/anthropic_agent.py "What is this project about?"
     python -m foveal.testing.provider examples/anthropic_agent.py     # without a key, against a scripted model
 

@@ -1,6 +1,6 @@
 """A chat bot that looks things up: retrieved documents stand beside the conversation, for the turn that they were found for.
 
-    pip install 'foveal[openai]'
+    pip install '.[openai]'
     OPENAI_API_KEY=… python examples/chat_with_documents.py docs "How do I rotate a key?" "And how often?"
     python -m foveal.testing.provider examples/chat_with_documents.py docs "How do I make a backup?"
 

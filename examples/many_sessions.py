@@ -1,6 +1,6 @@
 """A server with many sessions: one store, a thread for each request, a session for each conversation.
 
-    pip install 'foveal[openai]'
+    pip install '.[openai]'
     OPENAI_API_KEY=… python examples/many_sessions.py --port 8080
     curl -d '{"id": "m1", "text": "Hello!"}' localhost:8080/sessions/alice
     python -m foveal.testing.provider examples/many_sessions.py --demo 20     # 20 conversations at once, without a key

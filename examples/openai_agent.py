@@ -1,6 +1,6 @@
 """An agent on OpenAI's Chat API: a tool loop with streaming, that can be cancelled and started again at any time.
 
-    pip install 'foveal[openai]'
+    pip install '.[openai]'
     OPENAI_API_KEY=… python examples/openai_agent.py "What is this project about?"
     python -m foveal.testing.provider examples/openai_agent.py        # without a key, against a scripted model
 
