@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from foveal import Session, user
+from foveal.agent.run_events import RunScope, ToolReturned
 from foveal.gateway import event_stream
 from foveal.stores import Store
 
@@ -149,3 +150,15 @@ def test_the_end_of_the_gateway_is_the_end_of_its_streams(start: Gateways) -> No
             events.next()
             gateway.gateway.api.is_over = True
             assert list(events._lines) == []
+
+
+class _Stubborn:
+    def __repr__(self) -> str:
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("data", [{(1, 2): "x"}, _Stubborn()], ids=["keys that are no texts", "no words for it"])
+def test_a_value_of_a_tool_that_json_cannot_hold_does_not_end_the_stream(data):
+    """The event is told, without the value."""
+    event = ToolReturned(scope=RunScope("s", "s#1", "", 1, 1), call="c", data=data)
+    assert b"event: tool_returned\ndata: {" in event_stream._run_event(event)

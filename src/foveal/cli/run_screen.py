@@ -16,6 +16,7 @@ from foveal.agent.run_events import (
     ContextFolded,
     HandedOver,
     ModelFellBack,
+    ModelReplied,
     ModelRetried,
     RunEvent,
     TextCame,
@@ -95,6 +96,9 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
         out.stream.write(visible(event.text))
         out.stream.flush()
         return not event.text.endswith("\n")
+    if isinstance(event, ModelReplied) and is_line_open:
+        out.line()
+        return False
     text, style = event_line(event)
     if text:
         if is_line_open:

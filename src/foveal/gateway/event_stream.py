@@ -94,8 +94,11 @@ def _end(kind: str, message: str) -> bytes:
 
 
 def _run_event(event: RunEvent) -> bytes:
-    told = msgspec.to_builtins(event, enc_hook=repr)  # a tool may hand any value to the program
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, told["is"].encode(), encoded_json(told))
+    try:
+        told = encoded_json(msgspec.to_builtins(event, enc_hook=repr))  # a tool may hand any value to the program
+    except Exception:  # noqa: BLE001, RUF100 - of such a value: nothing else of an event can fail
+        told = encoded_json(msgspec.structs.replace(event, data="[a value that JSON cannot hold]"))
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.id, str(event.__struct_config__.tag).encode(), told)
 
 
 def _event(logged: LoggedEntry) -> bytes:

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact
+from foveal.stores.checks import check_artifact, check_span
 from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
 from foveal.stores.port import ArtifactCard, KeptArtifact
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
@@ -66,6 +66,7 @@ class FileArtifacts:
         return self._stream(self._existing(sha256), sha256)
 
     def span(self, sha256: str, start: int, size: int) -> bytes:
+        check_span(start)
         place = self._existing(sha256)
         with self._plain_errors(), place.open("rb", buffering=0) as file:
             file.seek(start)

@@ -3,6 +3,7 @@
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.backup import back_up
 from foveal.values.entry import user
+from foveal.values.errors import StoreCorrupt
 
 
 def hits(store: Store, words: str) -> list[str]:
@@ -58,3 +60,19 @@ def test_a_session_that_goes_on_after_a_backup_was_put_back_is_found(tmp_path: P
         _say(store, *texts)
         assert hits(store, "ocelot") == ["a"]
         assert hits(store, "lemur") == []
+
+
+def test_a_session_that_cannot_be_read_hides_no_other(store, keep, monkeypatch, caplog) -> None:
+    """Its key is lost, or its log is damaged: that is told, and the others are found."""
+    keep(store, user("the walrus"), session="good")
+    keep(store, user("the walrus as well"), session="lost")
+    whole = store.rows
+
+    def rows(session: str, **options: Any) -> Any:
+        if session == "lost":
+            raise StoreCorrupt("session lost", "its key is not at hand", "memory")
+        return whole(session, **options)
+
+    monkeypatch.setattr(store, "rows", rows)
+    assert hits(store, "walrus") == ["good"]
+    assert "session lost cannot be searched" in caplog.text

@@ -6,6 +6,7 @@ A session is indexed once, and then what it has gained. The newest sessions come
 turn waits for an index that is made anew.
 """
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -19,7 +20,9 @@ from foveal.stores.database import Database
 from foveal.stores.port import Row, SessionCard, Store
 from foveal.stores.sqlite.connection import transaction
 from foveal.values.entry import ATTACHED, Message
-from foveal.values.errors import NotFound
+from foveal.values.errors import NotFound, StoreCorrupt
+
+logger = logging.getLogger("foveal.search")
 
 _SAID_BY = ("user", "assistant")
 """Roles whose words are indexed: contents of files and outputs of tools change, and may not be true any more."""
@@ -163,6 +166,8 @@ def _take(db: Database, store: Store, card: SessionCard, room: int) -> int:
                 break
     except NotFound:
         return room  # it was deleted just now
+    except StoreCorrupt as error:  # the others are searched all the same
+        logger.warning("session %s cannot be searched: %s", card.id, error)
     db.execute("UPDATE sources SET seq = ?, last = ? WHERE id = ?", (source.seq, source.last, source.id))
     return room
 
