@@ -548,7 +548,7 @@ def test_another_model_is_told_with_its_host_at_once(provider):
     host = provider.url.partition("//")[2]
     told = piped(provider, "First.", f"/model openai:other@{provider.url}/v1")
     assert f"other at {host} (was gpt-5 at {host})\n[other · " in told
-    assert told.rstrip().endswith(f"--model openai:other@{provider.url}/v1")
+    assert f" --model openai:other@{provider.url}/v1 " in told.rstrip().splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -584,7 +584,7 @@ def test_a_chat_that_is_left_says_how_to_go_on(provider, folder):
     options = ("--agent", "my agent.toml", "--workspace", str(folder))
     assert "Go on with" not in piped(provider, "/help", options=options)
     told = piped(provider, "First.", options=options)
-    assert told.rstrip().endswith(f"chat --session s --store agent.db --agent 'my agent.toml' --workspace {folder}")
+    assert told.rstrip().endswith(f"chat --session s --agent 'my agent.toml' --workspace {folder} --store agent.db")
 
 
 def test_a_conversation_is_shown_again_by_its_end(provider):

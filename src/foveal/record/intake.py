@@ -142,9 +142,7 @@ def reply_bodies(
 
 def _with_own_ids(message: Message) -> Message:
     """Return the message with an id of its own for each call, so that a host can answer each."""
-    ids = [part.id for part in message.parts if isinstance(part, ToolCall)]
-    is_clear = len(ids) == len(set(ids))
-    return message if is_clear else msgspec.structs.replace(message, parts=with_own_ids(message.parts))
+    return msgspec.structs.replace(message, parts=with_own_ids(message.parts))
 
 
 def _with_host_names(message: Message, renamed: Mapping[str, str]) -> Message:

@@ -1,6 +1,7 @@
 """Ids of the calls in one reply. Gemini names none, and other endpoints name one id twice; a host answers calls by their ids."""
 
 from collections.abc import Iterable
+from typing import cast
 
 import msgspec
 
@@ -12,15 +13,12 @@ _MARK = "#"
 
 def with_own_ids(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Return the parts of a reply with an id of its own for each call. The first call of an id keeps it."""
-    taken: set[str] = set()
-    found: list[Part] = []
-    for place, part in enumerate(parts):
-        if isinstance(part, ToolCall):
-            own = msgspec.structs.replace(part, id=f"{part.id}{_MARK}{place}") if part.id in taken else part
-            taken.add(own.id)
-            found.append(own)
-        else:
-            found.append(part)
+    found, taken = list(parts), set[str]()
+    for place, part in enumerate(found):
+        if isinstance(part, ToolCall) and isinstance(cast("object", part.id), str):  # any other id is refused later
+            own = f"{part.id}{_MARK}{place}" if part.id in taken else part.id
+            found[place] = msgspec.structs.replace(part, id=own) if own != part.id else part
+            taken.add(own)
     return tuple(found)
 
 
