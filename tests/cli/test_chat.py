@@ -212,7 +212,7 @@ def test_a_message_that_waited_is_shown_again_above_its_answer(chat, provider):
     terminal.say("Second.")
     _queued(terminal)
     gate.set()
-    assert "One.\n› Second.\nTwo." in terminal.see("Two.")
+    terminal.see("One.\n› Second.\nTwo.")
 
 
 def test_words_that_ask_for_the_final_answer_are_no_message(chat, provider):
