@@ -45,7 +45,7 @@ def run(args: Namespace, out: Output) -> int:
     if args.target is None and args.verb in _TARGETED:
         raise BadInput(f"`foveal store {args.verb}` needs the store and the place to copy it to")
     if args.target is not None and args.verb not in _TARGETED:
-        raise BadInput(f"`foveal store {args.verb}` is about one store; the second one is too many")
+        raise BadInput(f"`foveal store {args.verb}` is about one store; the second place is one too many")
     return {"migrate": _migrate, "backup": _backup, "doctor": _doctor, "stats": _stats, "vacuum": _vacuum}[args.verb](
         args, out
     )
