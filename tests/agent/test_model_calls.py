@@ -242,4 +242,4 @@ def test_the_tokens_of_attempts_that_failed_are_told():
     """They are billed as well."""
     damage = json.JSONDecodeError("Expecting value", "{", 1)
     _, call = replied("gpt-5", [says("Hel", tokens=70), damage], [says("Hello.", tokens=80)])
-    assert [(one.model, one.input_tokens) for one in call.lost] == [("gpt-5", 70)]
+    assert [(one.model, one.input_tokens) for one in call.lost if isinstance(one, foveal.Usage)] == [("gpt-5", 70)]

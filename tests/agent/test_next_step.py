@@ -225,7 +225,7 @@ def test_an_allowed_call_is_run(answer):
 
 def test_a_tool_that_is_always_allowed_is_not_asked_about():
     """For the rest of the session."""
-    assert step(having(CALLED, always=frozenset({"look"})), ETC, rules=ASK).ready[0].call == ETC
+    assert step(having(CALLED, always=frozenset({"agent/look"}), agent="agent"), ETC, rules=ASK).ready[0].call == ETC
 
 
 def test_a_denial_is_a_result_with_its_reason():
@@ -335,7 +335,10 @@ def test_an_answer_closes_its_question_alone():
     assert list(asked.asked) == ["k2"]
     assert asked.answers["k1"].text == "a"
     assert states(*BEGAN, *marks(UserAnswered("k9", UserAnswer("a", "always")))).always == frozenset()
-    assert states(*BEGAN, *marks(UserAsked(one), UserAnswered("k1", UserAnswer("", "always")))).always == {"look"}
+    allowed = msgspec.structs.replace(one, kind="approval")
+    always = UserAnswered("k1", UserAnswer("", "always"))
+    assert states(*BEGAN, *marks(UserAsked(allowed), always)).always == {"a/look"}
+    assert states(*BEGAN, *marks(UserAsked(one), always)).always == frozenset(), "a question is no call to be allowed"
 
 
 def test_another_run_begins_afresh():

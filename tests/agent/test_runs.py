@@ -426,7 +426,7 @@ def test_a_paused_run_keeps_its_words_and_goes_on(store):
 
     paused, outcome, model = asyncio.run(talk())
     assert (paused.status, paused.reason, paused.text) == ("paused", "lunch", "Half of the ans")
-    assert outcome.text == "wer."
+    assert outcome.text == "Half of the answer."
     said = [one["content"] for one in model.requests[-1]["messages"]]
     assert "Half of the ans" in said
     assert "cut off" in said[-1]

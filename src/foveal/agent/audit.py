@@ -18,6 +18,7 @@ from foveal.agent.run_events import (
     AnswerGiven,
     ChildStarted,
     ContextOverflowed,
+    CostUnknown,
     HandedOver,
     ModelFellBack,
     QuestionAsked,
@@ -122,6 +123,8 @@ class AuditFold:
                     self._model, why = usage.model, self._fallback or "the agent's first model that answers"
                     yield "agent", "model.select", AuditDecision(usage.model, why, "models"), {}
                 yield "model", "model.call", AuditDecision("answered"), msgspec.to_builtins(usage)
+            case CostUnknown(model=model):
+                yield "model", "model.call", AuditDecision("asked", "nobody has told the tokens"), {"model": model}
             case SummaryBilled(usage=summarised):
                 yield (
                     "agent",
@@ -164,10 +167,10 @@ class AuditFold:
             case AnswerGiven(question=question, answer=answer):
                 self._answers.setdefault(question, answer)
                 outcome = AuditDecision(answer.decision or "answered", answer.text)
-                yield answer.source, "wait_user.answer", outcome, {"question": question}
+                yield _answerer(answer), "wait_user.answer", outcome, {"question": question}
             case ToolStarted(call=call, tool=tool, key=key):
                 said = self._answers.get(key + APPROVAL)
-                actor: Actor = said.source if said else "policy"
+                actor: Actor = _answerer(said) if said else "policy"
                 outcome = AuditDecision("allowed", said.decision if said else "", "approvals")
                 ran = {"arguments": msgspec.json.encode(said.arguments).decode()} if said and said.arguments else {}
                 yield actor, "tool.allow", outcome, {"tool": tool, "key": key, **self._call(call), **ran}
@@ -192,6 +195,11 @@ class AuditFold:
 
     def _call(self, call: str) -> Mapping[str, Any]:
         return _arguments(self._calls[call]) if call in self._calls else {"call": call}
+
+
+def _answerer(answer: UserAnswer) -> Actor:
+    """Return who gave an answer; one in the run of a sub-agent is the user's too."""
+    return "timeout" if answer.source == "timeout" else "user"
 
 
 def _cost(event: RunEvent, action: str) -> float | None:

@@ -176,10 +176,11 @@ async def _spawned(
     state = await asyncio.to_thread(read_run, driver.store, session)
     more = partial(agent_tools, drive)
     if state.status is None:
-        if len(driver.state.spawned) >= MOST_SPAWNED:
+        if ctx.key not in driver.state.children and len(driver.state.spawned) >= MOST_SPAWNED:
             return ToolOutput(
                 f"[not spawned: {MOST_SPAWNED} sub-agents are at work. Wait until one has ended.]", "error"
             )
+        await _tell_spawned(driver, ctx, agent, session)  # first: whoever is stopped here finds it all the same
         bounded, spawner = agent.as_sub_agent(), SpawnedBy(driver.state.id, dict(task.metadata))
         meter = SummaryMeter(agent)
 
@@ -201,10 +202,14 @@ async def _spawned(
         with suppress(SessionHeld):  # by whoever drives it
             if await child.take_up():
                 drive(child)
+    await _tell_spawned(driver, ctx, agent, session)
     run = f"{session}#1"
-    if ctx.key not in driver.state.children:
-        await driver.journal.write(ChildBegan(ctx.key, run, agent.name, is_detached=True))
     return ToolOutput(f"[{run} is under way; spawned({run!r}) returns its answer when it has ended]", data={"run": run})
+
+
+async def _tell_spawned(driver: RunDriver, ctx: ToolContext, agent: AgentDefinition, session: str) -> None:
+    if ctx.key not in driver.state.children:
+        await driver.journal.write(ChildBegan(ctx.key, f"{session}#1", agent.name, is_detached=True))
 
 
 async def _begun(driver: RunDriver, open_child: Callable[[Session], Session]) -> Session:

@@ -5,7 +5,7 @@ session is used from threads, one call at a time; the model and the tools run on
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar, assert_never
@@ -19,7 +19,7 @@ from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
 from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_log import done_in, newest_status
+from foveal.agent.run_log import answered_below, done_in, newest_status
 from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
@@ -336,6 +336,8 @@ class RunDriver:
         match step:
             case Ask():
                 return None, partial(self._model.ask, step, self._model.prepare(session, step))
+            case Run(refused=(_, *_)) if self.state.children:
+                return None, partial(self._refuse_and_run, step)
             case Run():
                 return None, partial(self._batch.do, step, self._batch.begin(session, step))
             case Done(
@@ -346,13 +348,18 @@ class RunDriver:
             case _:
                 return step, None
 
+    async def _refuse_and_run(self, step: Run) -> None:
+        """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result."""
+        await self._cancel_children("the call that it worked for was given up", but={one.key for one in step.ready})
+        await self._batch.do(step, await self.journal.do(lambda session: self._batch.begin(session, step)))
+
     def _open_calls(self, session: Session) -> Sequence[ToolCall]:
         """Take the messages of the inbox into the log, in their order; answer calls of Foveal's own tools; return the others."""
         self._take_letters(session)
         calls = session.serve()
         self.journal.follow(session)  # the results of Foveal's own tools
-        if late := overdue_answers(self.state, now_ms()):
-            self.journal.keep(session, *late)
+        if given := overdue_answers(self.state, now_ms()) or answered_below(self.store, self.state):
+            self.journal.keep(session, *given)
         if not calls and self.state.spawned:
             self._tell_ended(session)
         return calls
@@ -440,7 +447,8 @@ class RunDriver:
         }
         if ended:
             told = "; ".join(f"{child} is {status}" for child, status in ended.items())
-            words = MessageQueued(f"[{told}. The tool `spawned` returns the answers.]", is_steering=True)
+            told = f"[{told}. The tool `spawned` returns the answers.]"
+            words = MessageQueued(told, is_steering=True, is_own=True)
             self.journal.keep(session, *(SpawnEnded(child, status) for child, status in ended.items()), words)
 
     def _status_of(self, child: str) -> RunStatus | None:
@@ -465,7 +473,12 @@ class RunDriver:
         Words that wait in the inbox are in the state that the run is left in. One that is left to others has its inbox as it is.
         """
         if stop.status in UNDER_WAY:
-            await self.journal.write(*([RunLeft()] if self.state.take_ups else []))
+
+            def leave(session: Session) -> None:
+                left = [RunLeft()] if self.state.take_ups else []
+                self.journal.keep(session, *self._batch.not_begun(), *left)
+
+            await self.journal.do(leave)
             return RunOutcome.of(self.state)
         if stop.status == "cancelled":
             await self._cancel_children(stop.reason)
@@ -480,6 +493,8 @@ class RunDriver:
                 return
             calls = session.serve() if is_cancelled else ()
             ends: list[Message | RunMark] = [refused(call.id, CANCELLED, "interrupted") for call in calls]
+            if not is_cancelled:
+                ends.extend(self._batch.not_begun())
             if is_cancelled or self.state.status not in AT_REST:
                 ends.append(self.journal.status_mark("cancelled" if is_cancelled else "paused", wish.reason))
             self.journal.keep(session, *self._marks_of(new), *ends)
@@ -487,11 +502,12 @@ class RunDriver:
         await self.journal.do(write)
         return RunOutcome.of(self.state)
 
-    async def _cancel_children(self, reason: str) -> None:
-        """End the runs of sub-agents that rest, or whose process has died: the calls that wait for them are given up."""
-        for child in self.state.children.values():
+    async def _cancel_children(self, reason: str, *, but: Collection[str] = ()) -> None:
+        """End the runs of sub-agents that rest, or whose process has died: the calls that wait for them are given up. `but` are
+        the keys of calls that are not."""
+        for key, child in self.state.children.items():
             session = split_run(child)[0]
-            if child in self.state.spawned or self._status_of(child) in ENDED:
+            if key in but or child in self.state.spawned or self._status_of(child) in ENDED:
                 continue
             stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
             with suppress(SessionHeld):  # by whoever drives it, and gives it up

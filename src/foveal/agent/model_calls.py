@@ -17,15 +17,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from foveal.agent.model_errors import failed, fault_class, pause_s, retry_after_s
+from foveal.agent.model_errors import ADVICE, failed, fault_class, pause_s, retry_after_s
 from foveal.agent.model_port import ModelPort
+from foveal.agent.run_marks import CallUnbilled
 from foveal.dialects import find_dialect
 from foveal.dialects.deltas import SpokenDelta, spoken
+from foveal.dialects.endings import ReplyEnding, reply_ending
 from foveal.dialects.json_values import fields
 from foveal.dialects.port import ReplyStream, WireReply
 from foveal.dialects.stream_start import stream_error
 from foveal.values.entry import Message, Stop, Text, ToolCall, Usage
-from foveal.values.errors import FovealError
+from foveal.values.errors import FovealError, ModelFailed
 from foveal.writers.faults import describe
 
 ATTEMPTS = 3
@@ -65,8 +67,12 @@ class ModelCall:
         self._port, self._dialect, self._model = port, dialect, model
         self._attempts, self._sleep = attempts, sleep
         self._stream: ReplyStream = find_dialect(dialect).reader.stream()
-        self.lost: list[Usage] = []
-        """The tokens of attempts that have failed, as far as the provider has told them."""
+        self.lost: list[Usage | CallUnbilled] = []
+        """The tokens of attempts that have failed, where the provider has told them, and that they are unknown where not."""
+        self._is_asking = False
+        """Whether an attempt has been begun and has not failed."""
+        self._reply: WireReply | None = None
+        """The reply, read once it was whole."""
 
     @property
     def stop(self) -> Stop:
@@ -78,22 +84,50 @@ class ModelCall:
         return self._stream.body
 
     @property
+    def ending(self) -> ReplyEnding:
+        """Why the provider ended the reply."""
+        return reply_ending(self._dialect, self._stream.body)
+
+    @property
     def usage(self) -> Usage | None:
         """The provider's count of the tokens of the reply, if it has told one."""
-        return self._stream.reply().usage
+        return self._read().usage
 
-    def partial(self) -> tuple[Message | Usage, ...]:
-        """Return the part of a reply that has come: its words, if it has some, and its usage, if the provider has told it."""
+    def partial(self) -> tuple[Message | Usage | CallUnbilled, ...]:
+        """Return the part of a reply that has come: its words, if it has some, and its bill."""
         reply = self._come()
-        if reply is None:
+        message = (reply.message,) if reply is not None and _has_words(reply.message) else ()
+        return (*message, self._bill(reply)) if self._is_asking else message
+
+    def _bill(self, reply: WireReply | None) -> Usage | CallUnbilled:
+        """Return the bill of an attempt: its tokens, or that nobody has told them."""
+        usage = reply.usage if reply is not None else None
+        return CallUnbilled(self._model) if usage is None else self._billed(usage)
+
+    @property
+    def unbilled(self) -> tuple[CallUnbilled, ...]:
+        """The mark that the provider has told no tokens of a whole reply; nothing if it has."""
+        return () if self.usage is not None else (CallUnbilled(self._model),)
+
+    @property
+    def bills(self) -> tuple[Usage | CallUnbilled, ...]:
+        """The bill of a reply that is not kept."""
+        return self.unbilled or tuple(one for one in (self.usage,) if one is not None)
+
+    def words(self) -> tuple[Message, ...]:
+        """Return the words of a reply that has failed, as one that was cut off; nothing if it has none. Its usage is `lost`."""
+        reply = self._come()
+        if reply is None or not _has_words(reply.message):
             return ()
-        has_words = any(isinstance(part, Text) and part.text for part in reply.message.parts)
-        usage = (self._billed(reply.usage),) if reply.usage is not None else ()
-        return (reply.message, *usage) if has_words else usage
+        return (msgspec.structs.replace(reply.message, stop="aborted"),)
 
     def _billed(self, usage: Usage) -> Usage:
         """Return a provider's count under the name by which the model was asked: they answer with a dated one."""
         return msgspec.structs.replace(usage, model=self._model)
+
+    def _read(self) -> WireReply:
+        """Return the reply."""
+        return self._reply or self._stream.reply()
 
     def _come(self) -> WireReply | None:
         """Return the reply as far as it has come; None if nothing of it has."""
@@ -103,15 +137,22 @@ class ModelCall:
             return None
 
     @property
+    def ends_in_call(self) -> bool:
+        """Whether the last part of the reply is a call."""
+        parts = self._read().message.parts
+        return bool(parts) and isinstance(parts[-1], ToolCall)
+
+    @property
     def is_empty(self) -> bool:
         """Whether a whole reply says nothing and calls nothing."""
-        parts = self._stream.reply().message.parts
+        parts = self._read().message.parts
         return not any(isinstance(part, ToolCall) or (isinstance(part, Text) and part.text.strip()) for part in parts)
 
     async def ask(self, request: Mapping[str, Any]) -> AsyncGenerator[SpokenDelta | Retried, None]:
         """Send the request and yield the words of the reply. `ModelFailed` when no attempt has succeeded."""
         for attempt in range(1, self._attempts + 2):
             self._stream, is_answered = find_dialect(self._dialect).reader.stream(), False
+            self._is_asking, self._reply = True, None
             try:
                 async with aclosing(self._port.complete(request)) as events:
                     async for event in events:
@@ -123,18 +164,26 @@ class ModelCall:
                         if words.text or words.thinking:
                             yield words
                 if self._stream.stop == "done":
-                    self._stream.reply()  # it may be one that nobody understands
+                    self._reply = self._stream.reply()  # it may be one that nobody understands
+                    if self.ending == "filter":
+                        said = "a filter of the provider's ended the reply"
+                        raise ModelFailed(self._model, "filtered", said, ADVICE["filtered"])
                     return
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:
-                if (spent := self._come()) is not None and spent.usage is not None:
-                    self.lost.append(self._billed(spent.usage))
+                self._is_asking = False
+                if is_answered or "timeout" in type(raised).__name__.lower():
+                    self.lost.append(self._bill(self._come()))
                 error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:
                     raise failed(self._model, error) from error  # the cause says by how much a prompt is too long
                 pause = pause_s(attempt, retry_after_s(error, time.time()))
                 yield Retried(failed(self._model, error).said, pause, attempt)
                 await self._sleep(pause)
+
+
+def _has_words(message: Message) -> bool:
+    return any(isinstance(part, Text) and part.text for part in message.parts)
 
 
 def _broken(error: Exception) -> Exception:

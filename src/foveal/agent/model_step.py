@@ -1,6 +1,7 @@
 """One step of the model within a run: its prompt, the call, a smaller prompt if it is too long, another model if it fails."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -10,8 +11,8 @@ from foveal.agent.model_errors import failed
 from foveal.agent.model_port import ModelPort
 from foveal.agent.next_step import Ask
 from foveal.agent.run_events import ModelRetried, RunScope, StepStarted, TextCame, ThinkingCame, scope_of
-from foveal.agent.run_journal import RunJournal
-from foveal.agent.run_marks import ModelNudged, ModelSwitched
+from foveal.agent.run_journal import JournalItem, RunJournal
+from foveal.agent.run_marks import ModelNudged, ModelSwitched, ReplyTruncated
 from foveal.agent.tools import Tool
 from foveal.context.injection import NextCall
 from foveal.dialects.deltas import without_calls
@@ -95,9 +96,8 @@ class ModelSteps:
                 prompt = await recovered
                 continue
             if not call.is_empty:
-                return self._journal.put(call.body)  # paid for, whoever stops the run now
-            if call.usage is not None:
-                await self._journal.write(call.usage)
+                return self._journal.put(*_whole(call))  # paid for, whoever stops the run now
+            await self._journal.write(*call.bills)
             if empty >= self._agent.limits.empty_replies:
                 said = f"{empty + 1} replies in a row said nothing."
                 raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
@@ -123,9 +123,10 @@ class ModelSteps:
         except ModelFailed as error:
             if error.fault == "overflow":
                 return error
+            self._journal.put(*call.words())
             raise
         except asyncio.CancelledError:
-            self._journal.put(*call.partial())
+            self._journal.put(*(_whole(call) if call.stop == "done" else call.partial()))
             raise
         finally:
             self._journal.put(*call.lost)
@@ -146,6 +147,12 @@ class ModelSteps:
         scope = scope_of(self._journal.state)
         event = ModelRetried(scope=scope, because=because, pause_s=pause_s, attempt=attempt)
         self._journal.hub.publish([event])
+
+
+def _whole(call: ModelCall) -> Sequence[JournalItem]:
+    """Return a whole reply as it is written: with the mark that the provider cut it, and with its bill if that is unknown."""
+    cut = [ReplyTruncated(in_call=call.ends_in_call)] if call.ending == "length" else []
+    return call.body, *cut, *call.unbilled
 
 
 def _facts(step: Ask) -> NextCall:

@@ -19,13 +19,13 @@ import msgspec
 from foveal.agent.approvals import ApprovalRule, verdict_on
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
-from foveal.agent.run_state import CachedResult, RunState
-from foveal.agent.tool_calls import INTERRUPTED, NO_STEPS, SKIPPED
+from foveal.agent.run_state import CachedResult, RunState, allowed_name
+from foveal.agent.tool_calls import CUT_OFF, GIVEN_UP, INTERRUPTED, NO_STEPS, OVERRULED, SKIPPED
 from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion
 from foveal.values.entry import Status, ToolCall
 from foveal.values.errors import BadInput
 
-_MAY_BE_NONE = ("max_checkpoints", "empty_replies", "todo_reminders", "thin_answer")
+_MAY_BE_NONE = ("max_checkpoints", "empty_replies", "cut_replies", "todo_reminders", "thin_answer")
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -43,6 +43,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Replies in a row with calls that no tool can take; then the run fails."""
     empty_replies: int = 2
     """Replies in a row that say nothing and are asked for again; then the run fails."""
+    cut_replies: int = 3
+    """Times that a reply which the provider ended at its limit of tokens is gone on with; then the run fails."""
     todo_reminders: int = 1
     """Times that a model which stops with open todos is told to finish them."""
     thin_answer: int = 0
@@ -189,7 +191,11 @@ def next_step(
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
     is_circling = max(state.repeated.values(), default=0) >= 2 * limits.same_call
     is_last = left == 1 or state.calls >= limits.max_calls or is_circling
-    return Ask(left, is_last, "cut_off" if state.newest == "cut_off" else "")
+    if state.newest != "cut_off":
+        return Ask(left, is_last)
+    if (times := state.nudges.get("cut_off", 0)) >= limits.cut_replies:
+        return Done("failed", state.answer, f"the reply was cut off {times + 1} times; allow the model longer replies")
+    return Ask(left, is_last, nudge="cut_off")
 
 
 def _steps_left(state: RunState, limits: Limits) -> int:
@@ -244,7 +250,9 @@ class _Decisions(NamedTuple):
         if key in state.started and (reason or tool is None or tool.retry == "never"):
             return RefusedCall(call, INTERRUPTED, "interrupted")
         if reason:
-            return RefusedCall(call, reason)
+            return RefusedCall(call, GIVEN_UP, "interrupted") if key in state.asking else RefusedCall(call, reason)
+        if state.is_call_cut and key == state.open[-1][1]:
+            return RefusedCall(call, CUT_OFF, is_malformed=True)
         if tool is None:
             told = f"There is no tool {call.name!r}. {did_you_mean(call.name, self.tools)}"
             return RefusedCall(call, told, is_malformed=True)
@@ -257,13 +265,16 @@ class _Decisions(NamedTuple):
                 call, f"[not run: {call.name} was called {circling}. Do something else, or give the answer.]"
             )
         decided = self._approved(call, key, tool)
-        return self._known(call, tool) or decided if isinstance(decided, ReadyCall) else decided
+        is_as_said = isinstance(decided, ReadyCall) and not decided.note
+        return self._known(call, tool) or decided if is_as_said else decided
 
     def _hindrance(self, call: ToolCall, key: str) -> str:
         """Return the reason for which no call may be run now, or not so many; empty if this one may."""
         state, limits = self.state, self.limits
         if state.steering:
-            return SKIPPED
+            answered = state.answers.keys() & {key, key + APPROVAL}
+            if not answered - state.overruled:  # the newer word counts
+                return OVERRULED if answered else SKIPPED
         if self.is_final or _steps_left(state, limits) <= 0:
             return NO_STEPS
         before = state.calls - len(state.open)
@@ -286,7 +297,7 @@ class _Decisions(NamedTuple):
         ready = ReadyCall(call, key, tool, state.answers.get(key))
         if rule.verdict == "deny":
             return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")
-        if rule.verdict == "allow" or call.name in state.always:
+        if rule.verdict == "allow" or allowed_name(state, call.name) in state.always:
             return ready
         said = state.answers.get(key + APPROVAL)
         match said.decision if said else None:

@@ -13,7 +13,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `ToolStarted` | yes | a mark |
 | `ToolEnded` | yes | the result of a call |
 | `QuestionAsked`, `AnswerGiven` | yes | marks |
-| `UsageCounted`, `SummaryBilled` | yes | the usage of a reply, a mark of the summariser's call |
+| `UsageCounted`, `CostUnknown`, `SummaryBilled` | yes | the usage of a reply, marks of calls without one and of summaries |
 | `ContextFolded`, `ContextOverflowed` | yes | a fold, a refusal of the provider |
 | `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
 | `RunEnded` | yes | the mark of a last status |
@@ -35,6 +35,7 @@ from foveal.agent.run_marks import (
     ENDED,
     AgentTook,
     CallStarted,
+    CallUnbilled,
     ChildBegan,
     ModelNudged,
     ModelSwitched,
@@ -151,6 +152,12 @@ class ModelReplied(_RunEvent, frozen=True, tag="model_replied"):
 
 class UsageCounted(_RunEvent, frozen=True, tag="usage"):
     usage: Usage
+
+
+class CostUnknown(_RunEvent, frozen=True, tag="cost_unknown"):
+    """A model was asked, and nobody has told how many tokens that took."""
+
+    model: str
 
 
 class SummaryBilled(_RunEvent, frozen=True, tag="summary_billed"):
@@ -277,6 +284,7 @@ RunEvent: TypeAlias = (
     | ModelRetried
     | ModelReplied
     | UsageCounted
+    | CostUnknown
     | SummaryBilled
     | ToolCalled
     | ToolStarted
@@ -433,6 +441,8 @@ def _of_agents(mark: RunMark | None, scope: RunScope) -> Iterator[RunEvent]:
     match mark:
         case ChildBegan(call=call, child=child, agent=agent, is_detached=is_detached):
             yield ChildStarted(scope=scope, call=call, child=child, agent=agent, is_detached=is_detached)
+        case CallUnbilled(model=model):
+            yield CostUnknown(scope=scope, model=model)
         case SummaryPaid(usage=usage, usd=usd):
             yield SummaryBilled(scope=scope, usage=usage, usd=usd)
         case SpawnEnded(child=child, status=status):

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.agent.run_events import RunEvent, events_of
-from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, mark_in, split_run
+from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
+from foveal.agent.tools import UserAnswer, asker_of
 from foveal.stores import rows as log
 from foveal.stores.port import Row, Store
 from foveal.values.entry import Entry, Note, Rewind
@@ -89,6 +90,17 @@ def read_run(store: Store, session: str) -> RunState:
     follower = RunLog(store, session)
     follower.pull()
     return follower.state
+
+
+def answered_below(store: Store, state: RunState) -> list[UserAnswered]:
+    """Return the answers to questions of sub-agents that are no longer open there: they were given in the sub-agent's own run."""
+    found: list[UserAnswered] = []
+    for question in state.asked.values():
+        child = state.children.get(asker_of(question.id)) if question.inner else None
+        if child and question.inner not in read_run(store, split_run(child)[0]).asked:
+            answer = UserAnswer("answered in the run of the sub-agent", question=question.id, source="sub_agent")
+            found.append(UserAnswered(question.id, answer))
+    return found
 
 
 def done_in(store: Store, state: RunState) -> int:

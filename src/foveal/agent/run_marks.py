@@ -79,10 +79,29 @@ class CallStarted(_Mark, frozen=True, tag="started"):
     """Scope in which further calls with the same arguments get its result."""
 
 
+class CallNotBegun(_Mark, frozen=True, tag="not_begun"):
+    """The run stopped before a tool was called whose start is in the log: nothing has happened, and it may be run."""
+
+    key: str
+
+
 class CallMalformed(_Mark, frozen=True, tag="malformed"):
     """No tool can take a call, by its name or by its arguments; written together with its result, before it."""
 
     call: str
+
+
+class ReplyTruncated(_Mark, frozen=True, tag="truncated"):
+    """The provider ended the reply before it was whole, at its limit of tokens; written together with it."""
+
+    in_call: bool = False
+    """Whether it ended in a call, whose arguments may not be all."""
+
+
+class CallUnbilled(_Mark, frozen=True, tag="unbilled"):
+    """A model was asked, and nobody has told how many tokens that took: a stream that broke, or was given up."""
+
+    model: str
 
 
 class UserAsked(_Mark, frozen=True, tag="asked"):
@@ -112,6 +131,8 @@ class MessageQueued(_Mark, frozen=True, tag="queued"):
     """Whether it comes before anything else is done, and not after the answer."""
     letter: int = 0
     """Place of the message in the inbox, which has the files that come with it; 0 if there are none."""
+    is_own: bool = False
+    """Whether they are words of Foveal's own, that a detached run has ended, and not of the user's."""
 
 
 class QueueTaken(_Mark, frozen=True, tag="taken"):
@@ -188,7 +209,10 @@ RunMark: TypeAlias = (
     | RunTaken
     | RunLeft
     | CallStarted
+    | CallNotBegun
     | CallMalformed
+    | CallUnbilled
+    | ReplyTruncated
     | UserAsked
     | UserAnswered
     | InboxRead

@@ -9,7 +9,7 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.inbox import is_inbox
 from foveal.agent.run_events import (
     ChildStarted,
-    ModelReplied,
+    CostUnknown,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -168,25 +168,12 @@ def run_cost(store: Store, run: str) -> RunCost:
     _, events = read_named(store, run)
     prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
     prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
-    is_unknown = None in prices or _has_uncounted(events)
+    is_unknown = None in prices or any(isinstance(event, CostUnknown) for event in events)
     own_usd = None if is_unknown else sum(price for price in prices if price is not None)
     begun = [one.child for one in events if isinstance(one, ChildStarted)]
     children = tuple(run_cost(store, one) if _is_there(store, one) else RunCost(one, {}, None) for one in begun)
     bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
     return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
-
-
-def _has_uncounted(events: Iterable[RunEvent]) -> bool:
-    """Return whether a reply is followed by no count of its tokens: some servers tell none."""
-    is_waiting = False
-    for event in events:
-        if isinstance(event, ModelReplied):
-            if is_waiting:
-                return True
-            is_waiting = event.is_whole
-        elif isinstance(event, UsageCounted):
-            is_waiting = False
-    return is_waiting
 
 
 def _is_there(store: Store, run: str) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 from foveal.agent.run_marks import (
     AgentTook,
     CallMalformed,
+    CallNotBegun,
     CallStarted,
     ChildBegan,
     HandoffAsked,
@@ -21,6 +22,7 @@ from foveal.agent.run_marks import (
     ModelNudged,
     ModelSwitched,
     QueueTaken,
+    ReplyTruncated,
     RunBegan,
     RunLeft,
     RunMark,
@@ -72,12 +74,15 @@ _OF_BRANCH = (
     "repeated",
     "malformed",
     "unfit",
+    "is_call_cut",
     "said",
     "caching",
     "started",
+    "asking",
     "asked",
     "answers",
     "answered",
+    "overruled",
     "nudge",
     "nudges",
     "todos",
@@ -169,6 +174,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Steps at which such a reply was counted last."""
     unfit: frozenset[str] = frozenset()
     """Ids of calls in the newest reply that are such."""
+    is_call_cut: bool = False
+    """Whether the newest reply ended in its last call, before that was whole."""
     said: Mapping[str, str] = {}
     """Tool and arguments of each call in the newest reply, as a hash, by the id of the call."""
     caching: Mapping[str, CacheScope] = {}
@@ -177,14 +184,18 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Results that further calls of the same tool with the same arguments get, by the hash of both."""
     started: frozenset[str] = frozenset()
     """Keys of calls in the newest reply whose tool has begun to run."""
+    asking: frozenset[str] = frozenset()
+    """Keys of calls in the newest reply whose tool has begun to run, and has then asked the user."""
     asked: Mapping[str, UserQuestion] = {}
     """Open questions by their ids."""
     answers: Mapping[str, UserAnswer] = {}
     """Answers to the questions of calls in the newest reply, by who asked: a key, or one with `APPROVAL`."""
     answered: Mapping[str, int] = {}
     """Times that each of them has had an answer: a tool may ask again."""
+    overruled: frozenset[str] = frozenset()
+    """Those of them whose answer is older than words by which the user steers."""
     always: frozenset[str] = frozenset()
-    """Tools that the user has allowed for the rest of the session."""
+    """Tools that the user has allowed for the rest of the session, as `allowed_name` has them."""
     nudge: str = ""
     """The reason for which the model was told to go on although it had stopped, until a reply has followed."""
     nudges: Mapping[str, int] = {}
@@ -274,6 +285,8 @@ def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
 
 def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
     text = "".join(part.text for part in message.parts if isinstance(part, Text))
+    if state.nudge == "cut_off":  # it goes on with the words before it
+        text = state.answer + text
     if message.stop != "done":
         return {
             "newest": "cut_off" if message.stop == "aborted" and text else state.newest,
@@ -293,10 +306,13 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "repeated": _times_in_a_row(state, said),
         "caching": {},
         "unfit": frozenset[str](),
+        "is_call_cut": False,
         "started": frozenset[str](),
+        "asking": frozenset[str](),
         "asked": {},
         "answers": {},
         "answered": {},
+        "overruled": frozenset[str](),
     }
     if why := state.nudge:
         changed |= {"nudge": "", "nudges": {**state.nudges, why: state.nudges.get(why, 0) + 1}}
@@ -362,35 +378,51 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
                 "told": began.agent,
             }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
-            waiting = {} if state.status == "cancelled" else {"steering": state.steering, "following": state.following}
+            steering = tuple(one for one in state.steering if one.is_own or state.status != "cancelled")
+            waiting = {"steering": steering, "following": () if state.status == "cancelled" else state.following}
             return {**reset, **own, **waiting, "status": "pending"}
         case StatusSet(status=status, reason=reason):
             return {"status": status, "reason": reason, "take_ups": 0}
         case CallStarted(call=call, key=key, cache=scope):
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
+        case CallNotBegun(key=key):
+            return {"started": state.started - {key}}
         case CallMalformed(call=call):
             return {"unfit": state.unfit | {call}}
         case UserAsked(question=question):
             asker = asker_of(question.id)
             answers = {key: one for key, one in state.answers.items() if key != asker}
+            asking = state.asking | ({asker} & state.started)
             started = state.started - {asker}  # it is called again with the answer, which is a start of its own
-            return {"asked": {**state.asked, question.id: question}, "answers": answers, "started": started}
+            asked = {**state.asked, question.id: question}
+            return {"asked": asked, "answers": answers, "started": started, "asking": asking}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
         case InboxRead(place=place):
             return {"inbox": place}
         case MessageQueued() as queued:
-            queue = "steering" if queued.is_steering else "following"
-            return {queue: (*getattr(state, queue), queued)}
+            if not queued.is_steering:
+                return {"following": (*state.following, queued)}
+            overruled = state.overruled if queued.is_own else frozenset(state.answers)
+            return {"steering": (*state.steering, queued), "overruled": overruled}
         case QueueTaken(steering=steering, following=following):
             left = {"steering": state.steering[steering:], "following": state.following[following:]}
             return {**left, "nudge": "", "nudges": {}}
+        case mark:
+            return _of_model(state, mark)
+
+
+def _of_model(state: RunState, mark: RunMark | None) -> dict[str, Any]:
+    """Return the changes by a mark about the model: how its reply ended, why it is asked again, which one it is."""
+    match mark:
+        case ReplyTruncated(in_call=in_call):
+            return {"is_call_cut": True} if in_call else {} if state.open else {"newest": "cut_off"}
         case ModelSwitched(place=place):
             return {"model": place}
         case ModelNudged(why=why):
             return {"nudge": why}
-        case mark:
+        case _:
             return _of_agents(state, mark)
 
 
@@ -424,9 +456,17 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     if question is None:
         return {}
     left = {key: one for key, one in state.asked.items() if key != named}
-    allowed = {question.tool} if answer.decision == "always" and not question.inner else frozenset[str]()
+    is_for_good = answer.decision == "always" and question.kind == "approval" and not question.inner
+    allowed = {allowed_name(state, question.tool)} if is_for_good else frozenset[str]()
     told = msgspec.structs.replace(answer, question=question.inner or named)
     asker = asker_of(named)
     answered = {**state.answered, asker: state.answered.get(asker, 0) + 1}
     answers = {**state.answers, asker: told}
-    return {"asked": left, "answers": answers, "answered": answered, "always": state.always | allowed}
+    changed = {"asked": left, "answers": answers, "answered": answered}
+    return {**changed, "always": state.always | allowed, "overruled": state.overruled - {asker}}
+
+
+def allowed_name(state: RunState, tool: str) -> str:
+    """Return the name under which a tool of the agent that is at work is allowed for good: another agent may have one of the
+    same name."""
+    return f"{state.agent}/{tool}"

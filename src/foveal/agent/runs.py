@@ -44,7 +44,7 @@ from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
-from foveal.agent.run_log import RunLog, read_events, read_run
+from foveal.agent.run_log import RunLog, answered_below, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_reports import (
@@ -161,6 +161,10 @@ class Runs:
                 f"run {run} has not asked {given.question or 'one single question'!r}, or has had its answer; open questions: "
                 f"{open_ones}"
             )
+        if asked[given.question].kind != "approval" and given.decision in ("always", "edit"):
+            raise BadInput(
+                f"{given.question!r} is a question of a tool, and no call that waits for approval; answer it"
+            )
         if is_overdue(asked[given.question], now_ms()):
             raise BadInput(f"the time for an answer of run {run} is up; resume goes on without one")
         await self._post(run, QuestionReply(given))
@@ -193,6 +197,8 @@ class Runs:
         state = self.state(run)
         if state.status in AT_REST:
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
+        if state.parent:
+            raise BadInput(f"run {state.id} works for a call of run {state.parent}, which waits for it; pause that one")
         await self._post(run, StopRequest("paused", reason))
         await self._see_to(state)
 
@@ -375,7 +381,9 @@ class Runs:
         return card.status in UNDER_WAY
 
     def _is_unanswered(self, state: RunState) -> bool:
-        return state.status == "awaiting_user" and bool(state.asked) and not overdue_answers(state, now_ms())
+        if state.status != "awaiting_user" or not state.asked:
+            return False
+        return not overdue_answers(state, now_ms()) and not answered_below(self.store, state)
 
     def _mind(self, driver: RunDriver) -> None:
         """Go on with a run that waits here when its first question is overdue."""

@@ -12,7 +12,7 @@ from foveal.agent.inbox import Steering, letters
 from foveal.agent.next_step import CachedCall, Limits, ReadyCall, RefusedCall, Run
 from foveal.agent.run_events import ToolProgressed, ToolReturned, scope_of
 from foveal.agent.run_journal import JournalItem, RunJournal
-from foveal.agent.run_marks import CallMalformed, CallStarted, HandoffAsked, UserAsked, to_note
+from foveal.agent.run_marks import CallMalformed, CallNotBegun, CallStarted, HandoffAsked, UserAsked, to_note
 from foveal.agent.run_state import RunState
 from foveal.agent.tool_calls import SKIPPED, CallResult, StoppedCall, refused, run_call
 from foveal.agent.tools import AskUser, ToolContext, UserQuestion, question_id
@@ -26,6 +26,10 @@ from foveal.values.errors import BadInput
 _TEXTS = "The text of AskUser, its options and its answer `otherwise` are texts, its time is a number of seconds."
 
 
+MOST_QUESTIONS = 50
+"""Questions of one call. A tool that asks again after each answer would go on for ever where nobody answers in time."""
+
+
 class ToolBatch:
     """Runs the calls of a run's replies. Tools see it as their scope."""
 
@@ -34,6 +38,8 @@ class ToolBatch:
         self._places = asyncio.Semaphore(limits.parallel_calls)
         self._at_work = 1
         """Calls that run side by side and whose outcomes are not in the log."""
+        self._marked: dict[str, ToolContext | None] = {}
+        """Calls of the step whose start is in the log, by their keys, with the context in which their tool is called."""
 
     @property
     def store(self) -> Store:
@@ -62,7 +68,15 @@ class ToolBatch:
         told = [*refusals, *map(self._known_result, step.known)]
         first = _first(step.ready, self._limits.parallel_calls)
         self._journal.keep(session, *told, *map(_started, first))
-        return frozenset(one.key for one in first)
+        self._marked = {one.key: None for one in first}
+        return frozenset(self._marked)
+
+    def not_begun(self) -> list[CallNotBegun]:
+        """Return the marks of calls whose start is in the log, and whose tool was not called: the run stopped in between. For
+        work that is done with the session, behind everything that was begun."""
+        started = self._journal.state.started
+        marked = [key for key, ctx in self._marked.items() if ctx is None or not ctx.has_begun]
+        return [CallNotBegun(key) for key in marked if key in started]
 
     async def do(self, step: Run, begun: Collection[str]) -> None:
         """Run the calls, of which some have begun. One that fails does not keep the others from their results."""
@@ -111,8 +125,9 @@ class ToolBatch:
                 journal.put(refused(call.id, SKIPPED))
                 await self._written()
                 return
+            self._marked[one.key] = None
             await journal.write(_started(one))
-        ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
+        self._marked[one.key] = ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
@@ -126,6 +141,8 @@ class ToolBatch:
     def _put(self, one: ReadyCall, outcome: CallResult | AskUser) -> None:
         """Have the outcome of a call written with the next work."""
         state = self._journal.state
+        if isinstance(outcome, AskUser) and state.answered.get(one.key, 0) >= MOST_QUESTIONS:
+            outcome = CallResult(refused(one.call.id, f"[given up: {one.call.name} asked {MOST_QUESTIONS} times]"))
         if isinstance(outcome, AskUser):
             try:
                 self._journal.put(self._asked(outcome, one))

@@ -22,6 +22,14 @@ INTERRUPTED = (
 )
 CANCELLED = "[cancelled: the run was ended before this call had a result]"
 SKIPPED = "[not run: the user said something first]"
+OVERRULED = "[not run: the user answered, and then said something that comes first]"
+GIVEN_UP = (
+    "[interrupted: this call had begun, and was given up while it waited for an answer. It may have had an effect. Look before "
+    "you repeat it.]"
+)
+CUT_OFF = (
+    "[not run: your reply reached its limit of tokens before this call was whole. Make it again, in smaller pieces.]"
+)
 NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]"
 
 
@@ -77,7 +85,9 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     """Return the result of a call, whatever its tool does: an exception that would end the event loop is an answer to the model
     too. Somebody's Ctrl-C is not the tool's doing."""
     try:
-        output = await tool.invoke(tool.check(call.arguments), ctx)
+        arguments = tool.check(call.arguments)
+        ctx.has_begun = True
+        output = await tool.invoke(arguments, ctx)
         if inspect.isawaitable(output):  # a plain function around an asynchronous one
             output = await output
         if inspect.isgenerator(output):

@@ -100,8 +100,8 @@ class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Arguments in place of the model's, for `edit`."""
     question: str = ""
     """Id of the question; empty for the only one that is open."""
-    source: Literal["user", "timeout"] = "user"
-    """Whether somebody gave it, or nobody did in time."""
+    source: Literal["user", "timeout", "sub_agent"] = "user"
+    """Whether somebody gave it, nobody did in time, or it was given in the run of the sub-agent that asks."""
 
 
 class AskUser(Exception):
@@ -169,6 +169,8 @@ class ToolContext:
         self.answer = answer
         """The user's answer, after the tool raised `AskUser`."""
         self.session, self.run = scope.session, scope.run
+        self.has_begun = False
+        """Whether the tool was called; for whoever runs it."""
         self._is_given_up = False
 
     @property

@@ -18,6 +18,7 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.run_events import (
     ChildStarted,
     ChildTold,
+    CostUnknown,
     ModelReminded,
     ModelReplied,
     ModelRetried,
@@ -429,6 +430,8 @@ class ChatSession:
             event = event.event
         if isinstance(event, UsageCounted):
             self._add(usage_usd(event.usage))
+        if isinstance(event, CostUnknown):
+            self._add(None)
         if isinstance(event, SummaryBilled):
             self._add(event.usd)
 

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any
+from typing import Any, Literal
 
 SEAL = b64encode(bytes(range(256))).decode("ascii")
 """Signature of a reply's thinking: every byte value, so that both letters that base64 alphabets differ in occur."""
@@ -51,6 +51,8 @@ class Turn:
     """Goes on with a stalled stream when it is set, however long that takes."""
     ping_s: float = 0.0
     """Seconds between the pings of a stalled stream; 0 for none."""
+    ends: Literal["whole", "length", "filter"] = "whole"
+    """Why the reply ends: all is said, the limit of tokens is reached, or the content was filtered."""
     fails: "Refusal | TooLong | None" = None
     """Error with which the stream ends, as an event, after `cut_after` events (two where it is None)."""
 
@@ -144,7 +146,7 @@ def chat(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
         message["reasoning_content"] = turn.thinking
     if turn.calls:
         message["tool_calls"] = [_chat_call(call) for call in turn.calls]
-    finish = "tool_calls" if turn.calls else "stop"
+    finish = {"length": "length", "filter": "content_filter"}.get(turn.ends) or ("tool_calls" if turn.calls else "stop")
     usage = {
         "prompt_tokens": counted,
         "completion_tokens": 7,
@@ -195,7 +197,14 @@ def responses(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": counted + 7,
     }
-    return responses_body(output, model, number) | {"usage": usage}
+    return responses_body(output, model, number) | _incomplete(turn) | {"usage": usage}
+
+
+def _incomplete(turn: Turn) -> dict[str, Any]:
+    if turn.ends == "whole":
+        return {}
+    reason = "max_output_tokens" if turn.ends == "length" else "content_filter"
+    return {"status": "incomplete", "incomplete_details": {"reason": reason}}
 
 
 def _responses_call(call: Call, number: str) -> dict[str, Any]:
@@ -243,7 +252,7 @@ def anthropic(turn: Turn, model: str, number: int, counted: int) -> dict[str, An
         "cache_creation_input_tokens": turn.written,
         "output_tokens": 7,
     }
-    stop = "tool_use" if turn.calls else "end_turn"
+    stop = {"length": "max_tokens", "filter": "refusal"}.get(turn.ends) or ("tool_use" if turn.calls else "end_turn")
     return anthropic_body(content, model, number) | {"stop_reason": stop, "usage": usage}
 
 
@@ -283,7 +292,9 @@ def gemini(turn: Turn, model: str, number: int, counted: int) -> dict[str, Any]:
     usage = {"promptTokenCount": counted, "candidatesTokenCount": 5, "thoughtsTokenCount": 2}
     if turn.cached:
         usage["cachedContentTokenCount"] = turn.cached
-    return gemini_body(parts, model, number) | {"usageMetadata": usage | {"totalTokenCount": counted + 7}}
+    body = gemini_body(parts, model, number)
+    body["candidates"][0]["finishReason"] = {"length": "MAX_TOKENS", "filter": "SAFETY"}.get(turn.ends, "STOP")
+    return body | {"usageMetadata": usage | {"totalTokenCount": counted + 7}}
 
 
 def gemini_body(parts: list[dict[str, Any]], model: str, number: int = 0) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def responses(reply: dict[str, Any]) -> StreamEvents:
         for kind, fields in deltas:
             yield event(kind, **place, **fields)
         yield event("response.output_item.done", output_index=i, item=item)
-    yield event("response.completed", response=reply)
+    yield event(f"response.{reply['status']}", response=reply)
 
 
 def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, dict[str, Any]]]]:

@@ -1,0 +1,127 @@
+"""Replies that a provider ended early: at its limit of tokens, by a filter, or with a connection that broke for good."""
+
+import asyncio
+import json
+from functools import partial
+
+import pytest
+
+from foveal.agent import Limits, ModelChoice, Runs, tool
+from foveal.agent.model_calls import ModelCall
+from foveal.agent.run_log import read_events
+from foveal.testing.run_checks import run_problems
+
+from .conftest import FakeModel, agent_with, calls, says
+
+RAN: list[str] = []
+
+
+@tool
+def remove(path: str = "everything") -> str:
+    """Remove a file."""
+    RAN.append(path)
+    return "removed"
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran():
+    RAN.clear()
+
+
+def ended(reply, reason):
+    """The reply, ended for this reason."""
+    choice = reply["choices"][0]
+    return {**reply, "choices": [{**choice, "finish_reason": reason}]}
+
+
+def run(store, agent, session="s"):
+    async def talk():
+        runs = Runs(store, [agent])
+        return await runs.wait(await runs.start(agent, "Go.", session=session), 20)
+
+    outcome = asyncio.run(talk())
+    assert run_problems(read_events(store, session)) == []
+    return outcome
+
+
+def test_an_answer_cut_at_its_limit_is_gone_on_with(store):
+    """The run completes with all of its words, not with the first half of them."""
+    model = FakeModel(ended(says("The first half, "), "length"), says("and the second."))
+    outcome = run(store, agent_with(model))
+    assert (outcome.status, outcome.text) == ("completed", "The first half, and the second.")
+    assert "cut off" in json.dumps(model.requests[1]["messages"])
+
+
+def test_an_answer_that_never_ends_fails_with_its_words(store):
+    """A model that is cut off each time cannot go on for ever."""
+    model = FakeModel(*[ended(says("more "), "length")] * 9)
+    outcome = run(store, agent_with(model, limits=Limits(cut_replies=2)))
+    assert (outcome.status, outcome.text, len(model.requests)) == ("failed", "more more more ", 3)
+    assert "cut off 3 times" in outcome.reason
+
+
+def test_a_call_in_which_the_reply_was_cut_is_not_run(store):
+    """Its arguments may be all that had come of more, although they can be read."""
+    model = FakeModel(
+        ended(says("", ("remove", {"path": "a"}), ("remove", {})), "length"), says("I see."), says("Done.")
+    )
+    outcome = run(store, agent_with(model, remove))
+    assert (outcome.text, RAN) == ("I see.", ["a"])
+    assert "limit of tokens" in model.requests[1]["messages"][-1]["content"]
+
+
+def test_calls_that_are_cut_again_and_again_end_the_run(store):
+    """They are as malformed as any that no tool can take."""
+    model = FakeModel(*[ended(calls("remove"), "length")] * 9)
+    outcome = run(store, agent_with(model, remove, limits=Limits(malformed_calls=3)))
+    assert (outcome.status, len(model.requests), RAN) == ("failed", 3, [])
+
+
+def test_a_filtered_reply_is_no_answer(store):
+    """The run fails and says whose doing it is; the words that came are kept, and the calls are not run."""
+    model = FakeModel(ended(says("As I was say", ("remove", {"path": "a"})), "content_filter"))
+    outcome = run(store, agent_with(model, remove))
+    assert (outcome.status, outcome.text, RAN) == ("failed", "As I was say", [])
+    assert "filtered" in outcome.reason
+    assert outcome.usage["gpt-5"].calls == 1
+
+
+def test_the_next_model_goes_on_where_a_filter_ended_the_reply(store):
+    """A fallback is there for that."""
+    model = FakeModel(ended(says("Half "), "content_filter"), says("and half."))
+    outcome = run(store, agent_with(model, fallbacks=[ModelChoice("gpt-5-mini", "openai")]))
+    assert (outcome.status, outcome.text) == ("completed", "Half and half.")
+
+
+def test_words_of_a_stream_that_broke_for_good_are_kept(store, monkeypatch):
+    """Whoever has read them finds them in the log, and the run goes on from there."""
+    monkeypatch.setattr("foveal.agent.model_step.ModelCall", partial(ModelCall, attempts=0))
+    half = ended(says("Half "), None)
+    model = FakeModel([half, ConnectionError("gone")], says("and half."))
+    agent = agent_with(model)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        failed = await runs.wait(await runs.start(agent, "Go.", session="s"), 20)
+        return failed, await runs.wait(await runs.resume("s"), 20)
+
+    failed, outcome = asyncio.run(talk())
+    assert (failed.status, failed.text) == ("failed", "Half ")
+    assert (outcome.status, outcome.text) == ("completed", "Half and half.")
+
+
+def test_a_paused_reply_is_the_first_half_of_its_answer(store):
+    """Whoever resumes the run is given the whole of it."""
+    begun = asyncio.Event()
+    model = FakeModel([ended(says("The thr"), None), begun], says("ee bears."))
+    agent = agent_with(model)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        name = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        await runs.pause(name)
+        assert (await runs.wait(name, 20)).status == "paused"
+        return await runs.wait(await runs.resume(name), 20)
+
+    assert asyncio.run(talk()).text == "The three bears."

@@ -1,0 +1,104 @@
+"""Calls whose price nobody tells: the cost of their run is unknown, and never too low."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from foveal.agent import ModelChoice, Runs, tool
+from foveal.agent.model_calls import ModelCall
+
+from .conftest import FakeModel, agent_with, says
+
+
+async def no_pause(_):
+    """Wait for nothing between two attempts."""
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    monkeypatch.setattr("foveal.agent.model_step.ModelCall", partial(ModelCall, sleep=no_pause))
+
+
+def half(text):
+    """The beginning of a reply."""
+    reply = says(text)
+    reply["choices"][0]["finish_reason"] = None
+    del reply["usage"]
+    return reply
+
+
+def without_usage(reply):
+    return {key: value for key, value in reply.items() if key != "usage"}
+
+
+def cost_of(store, *replies, **more):
+    agent = agent_with(FakeModel(*replies), **more)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        await runs.wait(await runs.start(agent, "Go.", session="s"), 20)
+        return runs.cost("s")
+
+    return asyncio.run(talk())
+
+
+def test_a_counted_reply_has_a_price(store):
+    """What is told is added up."""
+    assert cost_of(store, says("Done.")).own_usd
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [without_usage(says("Done."))],
+        [[half("D"), ConnectionError("gone")], says("Done.")],
+        [*[[half("D"), ConnectionError("gone")]] * 4],
+        [TimeoutError("no answer"), says("Done.")],
+        [without_usage(says("")), says("Done.")],
+    ],
+    ids=["no usage", "broken once", "broken for good", "timed out", "empty"],
+)
+def test_a_call_that_was_not_counted_makes_the_cost_unknown(store, replies):
+    """Whatever else was counted."""
+    assert cost_of(store, *replies).own_usd is None
+
+
+def test_a_refused_call_costs_nothing(store):
+    """No model has read it."""
+    assert cost_of(store, ConnectionRefusedError("nobody there"), says("Done.")).own_usd
+
+
+def test_a_reply_without_a_count_is_not_paid_by_the_next_one(store):
+    """Each call has its own bill."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    agent = agent_with(FakeModel(without_usage(says("", ("look", {}))), says("Done.")), look)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        await runs.wait(await runs.start(agent, "Go.", session="s"), 20)
+        return runs.cost("s")
+
+    assert asyncio.run(talk()).own_usd is None
+
+
+@pytest.mark.parametrize("come", [0, 1], ids=["before its first word", "after it"])
+def test_a_call_that_was_given_up_has_an_unknown_price(store, come):
+    """The provider may bill it, or not."""
+    begun = asyncio.Event()
+    agent = agent_with(FakeModel([*[half("D")] * come, begun]), fallbacks=[ModelChoice("gpt-5-mini", "openai")])
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        await runs.cancel(run)
+        await runs.wait(run, 20)
+        return runs.cost(run)
+
+    assert asyncio.run(talk()).own_usd is None
