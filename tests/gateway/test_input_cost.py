@@ -46,6 +46,15 @@ def test_the_sent_side_is_the_providers_bill() -> None:
     assert (cost.bills.priced_calls, cost.bills.reported_calls) == (3, 3)
 
 
+def test_a_prefix_that_an_earlier_conversation_has_cached_saves_nothing() -> None:
+    """System prompt and tools may come from the cache at the first call: of both bills, as nothing is folded."""
+    cost = InputCost()
+    (prompt,) = prompts(1)
+    cost.ask(prompt, prompt.trace.raw_tokens)
+    cost.report(usage(30_000, 20_000))
+    assert cost.bills.asked_usd == pytest.approx(cost.bills.sent_usd, rel=0.01)
+
+
 def test_without_folds_both_bills_are_alike() -> None:
     """While nothing is folded, nothing is saved: the estimate follows the provider's count and its cache."""
     for share, written in ((1.0, 0), (0.9, 300), (0.0, 0)):

@@ -125,7 +125,8 @@ class InputCost:
     def _alike_usd(self, call: _OpenCall, other: _Side, counted: _Side, usage: Usage) -> float | None:
         """Return the price of the side that was not sent, as if the provider counted, cached and billed it like the other one.
 
-        A miss that Foveal itself has made by moving the prefix tells nothing of the other side.
+        A miss that Foveal itself has made by moving the prefix tells nothing of the other side. What the cache had beyond the
+        call before, such as tools that an earlier conversation has sent, begins both requests.
         """
         factor = usage.input_tokens / max(1, counted.tokens)
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
@@ -135,7 +136,8 @@ class InputCost:
             hit = min(1.0, read / expected)
             self._hit = max(hit, self._hit or 0.0)
         tokens = int(other.tokens * factor)
-        cached = min(tokens, int(other.shared * factor * hit))
+        earlier = max(0.0, read - expected)
+        cached = min(tokens, int(other.shared * factor * hit + earlier))
         kept = int((tokens - cached) * min(1.0, written / new)) if new > 0 else 0
         return cost_usd(call.facts, cached, kept, 0, fresh=tokens - cached - kept)
 
