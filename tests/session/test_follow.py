@@ -228,6 +228,22 @@ def test_shortened_results_are_folded_in_place() -> None:
     assert texts(session).count("[old result cleared]") == 2
 
 
+def test_a_result_of_which_another_branch_has_an_entry_is_shortened_where_it_stands() -> None:
+    """A branch with an edit has older entries than its list names; another branch may have these, and it is not shown."""
+    session = open_session()
+    calls = assistant("", ToolCall("c1", "read", "{}"), ToolCall("c2", "read", "{}"))
+    begun = [user("Read both."), calls]
+    first, second, cleared = result("c1", "one"), result("c2", "two"), result("c1", "[cleared]")
+    session.follow([*begun, first, second, assistant("Done.")])
+    edited = [*begun, cleared, second, assistant("Done.")]
+    assert session.follow(edited).outcome == "edited"
+    assert session.follow([*begun, cleared, second, assistant("Done, differently.")]).outcome == "branched"
+    session.follow([*edited, user("Go on.")])
+    session.follow([*begun, cleared, result("c2", "[cleared too]"), assistant("Done."), user("Go on.")])
+    assert "[cleared too]" in texts(session)
+    assert "two" not in texts(session)
+
+
 def test_a_client_that_compacts_gets_a_branch() -> None:
     """Its summary is a message like any other, and what it no longer tells can still be recalled."""
     session = open_session()

@@ -266,8 +266,12 @@ class ClientFollower:
             return []
         changed = [i for i in range(min(known, len(old)), len(old)) if heard[i].fingerprint != old[i].fingerprint]
         is_edit = all(heard[i].answers == old[i].answers is not None for i in changed)
-        held = (self._journal.body(self._entries[i]) for i in changed)  # in an older session, a note may have the id
-        return changed if is_edit and all(isinstance(body, Message) for body in held) else []
+        # Behind an edit that another session followed, a note may have the id, or an entry of another branch.
+        return changed if is_edit and all(self._is_shown(self._entries[i]) for i in changed) else []
+
+    def _is_shown(self, entry: str) -> bool:
+        """Return whether an entry is a message of the branch."""
+        return isinstance(self._journal.body(entry), Message) and self._journal.is_on_branch(entry)
 
     def _fold(self, changed: Sequence[tuple[str, Message]], list_id: str) -> None:
         """Show results as the client has changed them; the originals stay in the log."""
