@@ -26,7 +26,6 @@ import argparse
 import json
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -39,6 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
+from forked import Forked
 
 from foveal.stores.port import Draft
 from foveal.stores.postgres import commits
@@ -101,9 +101,6 @@ class Load(NamedTuple):
     sabotage: str | None = None
     pause_ms: int = 0
     """Milliseconds between two appends to a session; without a pause, they take all that the machine has."""
-
-    def words(self) -> list[str]:
-        return [*(["--sabotage", self.sabotage] if self.sabotage else []), "--pause-ms", str(self.pause_ms)]
 
 
 def work(url: str, folder: Path, run: str, load: Load) -> None:
@@ -215,10 +212,10 @@ class Killer:
         for worker in self.workers:
             worker.wait()
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self, number: int) -> Forked:
         self._runs[number] += 1
-        words = ["--work", f"{number}.{self._runs[number]}", "--url", self._url, "--folder", str(self.folder)]
-        return subprocess.Popen([sys.executable, __file__, *words, *self._load.words()])
+        name = f"{number}.{self._runs[number]}"
+        return Forked(lambda: work(self._url, self.folder, name, self._load))
 
 
 def run(kills: int, *, kinds: tuple[str, ...], seed: int, load: Load = Load()) -> Outcome:  # noqa: B008 - a frozen value
@@ -437,14 +434,8 @@ def main() -> int:
     parser.add_argument("--failover", choices=("sync", "async"), help="lose the primary, and let its replica take over")
     parser.add_argument("--sabotage", choices=("ack-first", "no-fence", "late-replica", "blind"))
     parser.add_argument("--pause-ms", type=int, default=0, help="between two appends to a session")
-    parser.add_argument("--work", help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     load = Load(args.sabotage, args.pause_ms)
-    if args.work:
-        work(args.url, args.folder, args.work, load)
-        return 0
     if args.failover:
         outcome = fail_over(args.kills, is_synchronous=args.failover == "sync", seed=args.seed, load=load)
         return report(outcome)

@@ -9,18 +9,20 @@ never did; and the events of all runs keep the rules of `foveal.testing.run_chec
 
 import argparse
 import asyncio
+import importlib
 import json
-import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
+
+from forked import Forked
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, Limits, ModelChoice, Runs, ToolContext, tool
@@ -163,19 +165,17 @@ def kill_one(folder: Path, kills: int, chance: random.Random, driver: str) -> in
     """Kill the program so many times, then let it end; return the number of kills that met it alive."""
     met = 0
     for number in range(kills + 1):
-        command = [sys.executable, __file__, "--go-on", str(folder), "--driver", driver]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
-            if number == kills:
-                program.wait(120)
-                if program.returncode:
-                    raise SystemExit(f"{folder}: the run did not end ({program.returncode})")
-                continue
-            assert program.stdout
-            program.stdout.readline()  # nothing, if it had only the end to tell
-            time.sleep(chance.random() * 0.35)
-            program.send_signal(signal.SIGKILL)
-            program.wait()
-            met += program.returncode == -signal.SIGKILL
+        program = Forked(lambda: asyncio.run(go_on(folder, driver)), is_heard=True)
+        if number == kills:
+            program.wait(120)
+            if program.status:
+                raise SystemExit(f"{folder}: the run did not end ({program.status})")
+            continue
+        program.read_line()  # nothing, if it had only the end to tell
+        time.sleep(chance.random() * 0.35)
+        program.kill()
+        program.wait()
+        met += program.status == -signal.SIGKILL
     return met
 
 
@@ -212,11 +212,9 @@ def main() -> int:
     parser.add_argument("--driver", choices=("asyncio", "dbos"), default="asyncio")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--progress", action="store_true", help="tell the number of kills after each run")
-    parser.add_argument("--go-on", metavar="FOLDER", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.go_on:
-        asyncio.run(go_on(Path(args.go_on), args.driver))
-        return 0
+    if args.driver == "dbos":
+        importlib.import_module("dbos")  # once, and not in each process that is forked
     chance, met, number, wrong, given_up = random.Random(args.seed), 0, 0, 0, 0
     while met < args.kills:
         number += 1
@@ -237,5 +235,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    warnings.simplefilter("ignore")
     sys.exit(main())

@@ -10,19 +10,22 @@ retry="never" never. `--far`: the workers cannot see each other's processes, as 
 
 import argparse
 import asyncio
+import importlib
 import json
 import os
 import random
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
+
+from forked import Forked
 
 import foveal
 from foveal.agent import Agent, Limits, ModelChoice, Runs, ToolContext, tool
@@ -115,16 +118,8 @@ class Fleet:
         self.workers = [self._start() for _ in range(WORKERS)]
         self.silence_s = 0.0
 
-    def _start(self) -> subprocess.Popen[str]:
-        given = [
-            "--driver",
-            self.args.driver,
-            "--at-once",
-            str(self.args.at_once),
-            *(["--far"] if self.args.far else []),
-        ]
-        command = [sys.executable, __file__, "--work", self.url, "--folder", str(self.folder), *given]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def _start(self) -> Forked:
+        return Forked(lambda: asyncio.run(work(self.url, self.folder, self.args)), is_heard=True)
 
     async def run(self) -> list[str]:
         """Start the runs, kill the workers, wait for the end; return everything that is wrong."""
@@ -151,7 +146,7 @@ class Fleet:
         """End the workers that live, and return their CPU seconds."""
         for one in self.workers:
             one.send_signal(signal.SIGTERM)
-        return [told for one in self.workers if (told := one.communicate(timeout=60)[0].strip())]
+        return [told for one in self.workers if (told := one.wait(60).strip())]
 
 
 def check(store: foveal.stores.port.Store, folder: Path, count: int) -> list[str]:
@@ -185,12 +180,9 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=8, help="runs that a worker drives at the same time")
     parser.add_argument("--far", action="store_true", help="the workers cannot see each other's processes")
     parser.add_argument("--store", metavar="URL", help="an empty PostgreSQL database (default: a server of its own)")
-    parser.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.work:
-        asyncio.run(work(args.work, args.folder, args))
-        return 0
+    if args.driver == "dbos":
+        importlib.import_module("dbos")  # once, and not in each process that is forked
     programs = None if args.store else find_postgres()
     if not args.store and programs is None:
         raise SystemExit("no PostgreSQL server is installed; name a database with --store")
@@ -216,5 +208,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    warnings.simplefilter("ignore")
     sys.exit(main())

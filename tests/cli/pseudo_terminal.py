@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyte
 
+from ..warm_python import WarmPython
+
 PATIENCE_S = 20.0
 ENTER, ESCAPE, TAB, INTERRUPT, END, UP = "\r", "\x1b", "\t", "\x03", "\x04", "\x1b[A"
 
@@ -21,7 +23,15 @@ ENTER, ESCAPE, TAB, INTERRUPT, END, UP = "\r", "\x1b", "\t", "\x03", "\x04", "\x
 class PseudoTerminal:
     """Runs `foveal` with these words on a screen of 100 columns."""
 
-    def __init__(self, *words: str, cwd: Path, rows: int = 45, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *words: str,
+        cwd: Path,
+        rows: int = 45,
+        env: dict[str, str] | None = None,
+        warm: WarmPython | None = None,
+    ) -> None:
+        """Start the program: anew, or from an interpreter that has imported it."""
         self.screen = pyte.HistoryScreen(100, rows, history=2_000)
         self._stream = pyte.ByteStream(self.screen)
         self._fd, worker = pty.openpty()
@@ -31,16 +41,21 @@ class PseudoTerminal:
             name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
         }  # of pytest-xdist
         settings = {**around, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
-        self.program = subprocess.Popen(
-            [sys.executable, "-m", "foveal.cli", *words],
-            stdin=worker,
-            stdout=worker,
-            stderr=worker,
-            cwd=cwd,
-            env={**settings, **(env or {})},
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C is for it alone
-        )
+        settings |= env or {}
+        command = ["-m", "foveal.cli", *words]
+        if warm:
+            self.program = warm.start(command, [worker] * 3, cwd=cwd, env=settings, is_terminal=True)
+        else:
+            self.program = subprocess.Popen(
+                [sys.executable, *command],
+                stdin=worker,
+                stdout=worker,
+                stderr=worker,
+                cwd=cwd,
+                env=settings,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C is for it alone
+            )
         os.close(worker)
 
     def resize(self, columns: int, rows: int) -> None:

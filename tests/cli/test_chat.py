@@ -1,11 +1,13 @@
 """`foveal chat` on a real pseudo-terminal, and through pipes, against a scripted provider."""
 
+import os
 import re
 import subprocess
 import sys
 import threading
 import time
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
 from ..context.files.made import png
+from ..warm_python import WarmPython
 from .pseudo_terminal import END, ENTER, ESCAPE, INTERRUPT, PATIENCE_S, TAB, UP, PseudoTerminal
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -51,8 +54,30 @@ def provider():
         yield provider
 
 
+WARM = """
+import importlib
+from importlib.util import find_spec
+import foveal.cli.chat, foveal.agent.driver, foveal.stores.sqlite.store
+import foveal.dialects.openai_chat.read, foveal.dialects.openai_chat.stream, foveal.dialects.openai_chat.filter
+from foveal.models.counters.encodings import encoding
+encoding("o200k_base").count("warm")
+names = "openai.resources.chat.completions", "httpcore2", "prompt_toolkit.shortcuts", "foveal.cli.chat_prompt", "rich.markdown"
+for name in names:
+    if find_spec(name.partition(".")[0]) and find_spec("prompt_toolkit"):
+        importlib.import_module(name)
+"""
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """An interpreter that has imported what a chat needs: most of the time of its start."""
+    running = WarmPython(WARM)
+    yield running
+    running.close()
+
+
 @pytest.fixture(params=["prompt"])
-def chat(request, folder, provider):
+def chat(request, folder, provider, warm):
     """Starts a chat on a terminal: with the input line, and in plain lines."""
     opened: list[PseudoTerminal] = []
 
@@ -62,7 +87,7 @@ def chat(request, folder, provider):
         chosen = ("--agent", "agent.toml") if agent else ("--model", f"openai:gpt-5@{provider.url}/v1")
         plain = ("--plain",) if request.param == "plain" else ()
         options = (*chosen, "--session", "s", "--store", "agent.db", *plain, *words)
-        opened.append(PseudoTerminal("chat", *options, cwd=folder))
+        opened.append(PseudoTerminal("chat", *options, cwd=folder, warm=warm))
         opened[-1].see("/help lists the commands")
         return opened[-1]
 
@@ -488,26 +513,31 @@ COMMANDS = (
 )
 
 
-def piped(provider: ScriptedProvider, *lines: str, options: tuple[str, ...] = ()) -> str:
+def heard(provider: ScriptedProvider, lines: tuple[str, ...], options: tuple[str, ...], warm: WarmPython | None) -> str:
     """Say these lines to a chat through a pipe, and return everything that it prints."""
     chosen = options or ("--model", f"openai:gpt-5@{provider.url}/v1")
-    done = subprocess.run(
-        [sys.executable, "-m", "foveal.cli", "chat", *chosen, "--session", "s", "--store", "agent.db"],
-        input="\n".join((*lines, "")),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["-m", "foveal.cli", "chat", *chosen, "--session", "s", "--store", "agent.db"]
+    given = "\n".join((*lines, ""))
+    if warm:
+        done = warm.run(words, given=given, cwd=Path.cwd(), env=os.environ)
+    else:
+        done = subprocess.run([sys.executable, *words], input=given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def piped(warm, provider):
+    """Says these lines to a chat, and returns everything that it prints."""
+    return lambda *lines, options=(): heard(provider, lines, options, warm)
 
 
 def test_commands(folder, provider):
     """Each command answers in words, and none of them ends the chat: what is said after it is heard."""
     provider.script(Turn("Answer 0."), *(Turn(f"Answer {number}.") for number in range(1, len(COMMANDS) + 1)))
     lines = ["First.", *(line for number, (one, _) in enumerate(COMMANDS, 1) for line in (one, f"Word {number}."))]
-    rest = piped(provider, *lines)
+    rest = heard(provider, tuple(lines), (), None)  # in an interpreter of its own, as a person starts it
     for number, (command, said) in enumerate(COMMANDS):
         _, _, rest = rest.partition(f"Answer {number}.")
         answered, _, _ = rest.partition(f"Answer {number + 1}.")
@@ -533,20 +563,20 @@ def test_blocks_of_markdown_are_whole(size):
     assert [one.strip() for one in found] == ["# Title", "Some words.", "```py\na = 1\n\nb = 2\n```", "More."]
 
 
-def test_a_fold_can_be_undone_by_the_command_that_is_printed(provider):
+def test_a_fold_can_be_undone_by_the_command_that_is_printed(provider, piped):
     """`/compact` names a command of the chat, and that command goes back before the fold."""
     provider.script(*(Turn(f"{number} " * 4_000) for number in range(4)))
-    told = piped(provider, "One.", "Two.", "Three.", "Four.", "/compact")
+    told = piped("One.", "Two.", "Three.", "Four.", "/compact")
     undo = re.search(r"^Undo: (/rewind (\w+))$", told, re.MULTILINE)
     assert undo, told[-1_000:]
-    assert f"back at {undo[2]}" in piped(provider, undo[1])
+    assert f"back at {undo[2]}" in piped(undo[1])
 
 
-def test_another_model_is_told_with_its_host_at_once(provider):
+def test_another_model_is_told_with_its_host_at_once(provider, piped):
     """The line at the foot has the new name before the next call, and the answer names the host of both models."""
     provider.script(Turn("One."))
     host = provider.url.partition("//")[2]
-    told = piped(provider, "First.", f"/model openai:other@{provider.url}/v1")
+    told = piped("First.", f"/model openai:other@{provider.url}/v1")
     assert f"other at {host} (was gpt-5 at {host})\n[other · " in told
     assert f" --model openai:other@{provider.url}/v1 " in told.rstrip().splitlines()[-1]
 
@@ -577,69 +607,69 @@ def test_an_address_in_the_environment_is_the_host(monkeypatch):
     assert host_of(ModelChoice.of("gpt-5")) == "proxy:8080"
 
 
-def test_a_chat_that_is_left_says_how_to_go_on(provider, folder):
+def test_a_chat_that_is_left_says_how_to_go_on(provider, folder, piped):
     """With every option that was given; a chat without a word has nothing to go on with."""
     (folder / "my agent.toml").write_text(f'model = "openai:gpt-5@{provider.url}/v1"\n')
     provider.script(Turn("One."))
     options = ("--agent", "my agent.toml", "--workspace", str(folder))
-    assert "Go on with" not in piped(provider, "/help", options=options)
-    told = piped(provider, "First.", options=options)
+    assert "Go on with" not in piped("/help", options=options)
+    told = piped("First.", options=options)
     assert told.rstrip().endswith(f"chat --session s --agent 'my agent.toml' --workspace {folder} --store agent.db")
 
 
-def test_a_conversation_is_shown_again_by_its_end(provider):
+def test_a_conversation_is_shown_again_by_its_end(provider, piped):
     """The last two exchanges, and the number of messages before them."""
     provider.script(*(Turn(f"Answer {number}.") for number in range(3)))
-    piped(provider, "Message 0.", "Message 1.", "Message 2.")
-    told = piped(provider, "/current")
+    piped("Message 0.", "Message 1.", "Message 2.")
+    told = piped("/current")
     shown = (
         "2 earlier messages are not shown here; /rewind lists yours\n› Message 1.\nAnswer 1.\n› Message 2.\nAnswer 2.\n"
     )
     assert shown in told
 
 
-def test_a_result_is_shown_by_its_first_line_and_its_size(provider, folder):
+def test_a_result_is_shown_by_its_first_line_and_its_size(provider, folder, piped):
     """Below its call; with the name of its tool where another line stands between."""
     (folder / "b.py").write_text("")
     calls = (Call("c1", "read_file", {"path": "login.py"}), Call("c2", "list_files", {}))
     provider.script(Turn("", calls[1:]), Turn("", calls), Turn("Read."))
-    told = piped(provider, "Look.")
+    told = piped("Look.")
     assert re.search(r"→ list_files \{\}\n  \S+ \(\d+ lines, \d+ bytes\)\n", told), told
     assert "\n  read_file: cookie = 1\n" in told
 
 
-def test_a_branch_without_a_message_is_told(provider):
+def test_a_branch_without_a_message_is_told(provider, piped):
     """`/why` has no prompt to explain after everything was taken back."""
     provider.script(Turn("One."))
-    assert "nothing has been said on this branch yet" in piped(provider, "First.", "/rewind 1", "/why")
+    assert "nothing has been said on this branch yet" in piped("First.", "/rewind 1", "/why")
 
 
-def test_a_file_that_is_not_there_is_told(provider):
+def test_a_file_that_is_not_there_is_told(provider, piped):
     """The message is sent as it was typed."""
     provider.script(Turn("Which?"))
-    assert "there is no file nosuch.py; sent as text" in piped(provider, "#nosuch.py explain")
+    assert "there is no file nosuch.py; sent as text" in piped("#nosuch.py explain")
     assert texts(provider) == ["#nosuch.py explain"]
 
 
-def test_an_export_is_told_once(provider):
+def test_an_export_is_told_once(provider, piped):
     """One line names the file."""
     provider.script(Turn("One."))
-    assert piped(provider, "First.", "/export").count("s.jsonl") == 1
+    assert piped("First.", "/export").count("s.jsonl") == 1
 
 
-def test_a_pin_is_taken_back(provider):
+def test_a_pin_is_taken_back(provider, piped):
     """`/unpin` lets an entry be folded again."""
     provider.script(Turn("One."))
-    piped(provider, "First.")
+    piped("First.")
     with foveal.open_store("agent.db") as store:
         entry = said_messages(branch_of(store, "s"))[0].id
-    told = piped(provider, f"/pin {entry}", f"/unpin {entry}")
+    told = piped(f"/pin {entry}", f"/unpin {entry}")
     assert f"{entry} is now pinned" in told
     assert f"{entry} is now not pinned" in told
 
 
-def test_the_scripted_provider_costs_nothing(provider):
+def test_the_scripted_provider_costs_nothing(provider, piped):
     """The line at the foot names no other model and no money, and `/cost` says whose prices it has."""
-    told = piped(provider, "First.", "/cost", options=("--provider", "scripted"))
+    told = piped("First.", "/cost", options=("--provider", "scripted"))
     assert re.search(r"^\[scripted, no cost · [\d,]+ of", told, re.MULTILINE)
     assert "at the prices of gpt-5; the scripted provider bills nothing" in told

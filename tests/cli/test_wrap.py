@@ -28,6 +28,21 @@ with anthropic.Anthropic() as client:
 print(json.dumps([reply.content[0].text, sys.argv[1:], os.environ["ANTHROPIC_BASE_URL"]]))
 sys.exit(int(os.environ.get("CODE", "0")))
 """
+LIGHT = """#!{python}
+import json, os, sys
+from urllib.request import Request, urlopen
+messages, given = [], os.environ
+headers = {{"content-type": "application/json", "x-api-key": given["ANTHROPIC_API_KEY"], "anthropic-version": "2023-06-01"}}
+for number in range(int(given.get("CALLS", "1"))):
+    messages.append({{"role": "user", "content": f"Say {{number}}. " + "many words " * int(given.get("WORDS", "1"))}})
+    body = json.dumps({{"model": "claude-opus-4-8", "max_tokens": 100, "messages": messages}}).encode()
+    with urlopen(Request(given["ANTHROPIC_BASE_URL"] + "/v1/messages", body, headers)) as answer:
+        said = json.load(answer)["content"][0]["text"]
+    messages.append({{"role": "assistant", "content": said}})
+print(json.dumps([said, sys.argv[1:], given["ANTHROPIC_BASE_URL"]]))
+sys.exit(int(given.get("CODE", "0")))
+"""
+"""The same client without its SDK, which takes a second to import: what it is told and what is kept do not depend on it."""
 GATEWAY = "http://127.0.0.1:5000"
 
 
@@ -88,7 +103,7 @@ def test_a_client_runs_through_a_gateway_to_its_own_upstream(provider, install, 
 
 def test_the_last_line_opens_the_session(provider, install, wrap, tmp_path):
     """The command in it can be copied, and shows the prompts of the session."""
-    install(CLIENT)
+    install(LIGHT)
     _, _, err = wrap("claude", "--store", tmp_path / "kept.db")
     words = err.split("see ")[1].split()
     page = tmp_path / "page.html"
@@ -98,7 +113,7 @@ def test_the_last_line_opens_the_session(provider, install, wrap, tmp_path):
 
 def test_a_budget_is_kept_and_watching_changes_nothing(provider, install, wrap, tmp_path, monkeypatch):
     """With a budget less is sent than asked for; with --watch all is sent, and a saving is told."""
-    install(CLIENT)
+    install(LIGHT)
     monkeypatch.setenv("CALLS", "6")
     monkeypatch.setenv("WORDS", "1500")
     _, _, err = wrap("claude", "--budget", 6000, "--store", tmp_path / "kept.db")
@@ -124,7 +139,7 @@ def _figures(line):
 
 def test_a_call_that_was_passed_on_has_its_reason_in_the_line(provider, install, wrap, tmp_path):
     """The user is told what kept the gateway from its work, and the client did not notice."""
-    install(CLIENT)
+    install(LIGHT)
     code, out, err = wrap("claude", "--budget", 20, "--store", tmp_path / "kept.db")
     assert (code, json.loads(out)[0]) == (0, "Said.")
     assert err.startswith("foveal: no call of claude was managed; 1 call passed on as it came: ")
@@ -133,7 +148,7 @@ def test_a_call_that_was_passed_on_has_its_reason_in_the_line(provider, install,
 
 def test_the_store_is_in_the_home_and_its_owner_s_alone(provider, install, wrap, tmp_path):
     """Without --store, sessions are in a folder that nobody else can look into."""
-    install(CLIENT)
+    install(LIGHT)
     code, _, err = wrap("claude")
     folder = tmp_path / ".foveal"
     assert code == 0
@@ -161,7 +176,7 @@ def test_a_client_that_asks_for_nothing_is_told(install, wrap, monkeypatch):
 
 def test_a_check_says_what_is_found_and_sends_nothing(provider, install, wrap, tmp_path, monkeypatch):
     """Client, upstream, key and store; no key is shown, and no model is asked."""
-    install(CLIENT)
+    install(LIGHT)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     code, out, err = wrap("claude", "--check", "--store", tmp_path / "kept.db")
     assert (code, err) == (0, "")
@@ -175,7 +190,7 @@ def test_a_check_says_what_is_found_and_sends_nothing(provider, install, wrap, t
 
 def test_a_check_sends_one_through(provider, install, wrap, tmp_path):
     """With the client itself and its own key or login: what the gateway saw of it is told."""
-    install(CLIENT)
+    install(LIGHT)
     code, out, _ = wrap("claude", "--check", "send", "--store", tmp_path / "kept.db")
     assert code == 0
     assert "1 call managed" in out

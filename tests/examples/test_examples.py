@@ -16,6 +16,8 @@ from foveal.stores.rows import to_entry
 from foveal.testing.oracles import strings
 from foveal.testing.provider import Call, ReceivedRequest, Refusal, ScriptedProvider, TooLong, Turn
 
+from ..warm_python import WarmPython
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 AGENTS = ["openai_agent.py", "anthropic_agent.py"]
 QUESTION = "What does notes.txt say?"
@@ -30,6 +32,33 @@ def provider():
         yield running
 
 
+WARM = """
+import anthropic.resources.messages, openai.resources.chat.completions, openai.resources.responses
+import foveal.session.session, foveal.stores.sqlite.store
+from foveal.models.counters.encodings import encoding
+encoding("o200k_base").count("warm")
+"""
+
+
+@pytest.fixture(scope="module")
+def warm():
+    """An interpreter that has imported the SDKs, for programs that have been started anew before."""
+    running = WarmPython(WARM)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def again(provider, start, warm, tmp_path):
+    """Starts an example in the same folder, without the imports."""
+
+    def run(name: str, *words: object, code: int = 0) -> str:
+        line = [str(EXAMPLES / name), *map(str, words)]
+        return said_by(warm.run(line, cwd=tmp_path, env=environment(provider)), code)
+
+    return run
+
+
 @pytest.fixture
 def start(provider, tmp_path, monkeypatch):
     """Starts an example in an empty folder with one file."""
@@ -38,12 +67,18 @@ def start(provider, tmp_path, monkeypatch):
 
     def run(name: str, *words: object, code: int = 0) -> str:
         line = [sys.executable, str(EXAMPLES / name), *map(str, words)]
-        done = subprocess.run(line, env=environment(provider), capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        assert code or done.stderr == ""
-        return done.stdout
+        return said_by(
+            subprocess.run(line, env=environment(provider), capture_output=True, text=True, check=False), code
+        )
 
     return run
+
+
+def said_by(done: subprocess.CompletedProcess[str], code: int) -> str:
+    """Return the output of an example that ended with this code, and silently if that is 0."""
+    assert done.returncode == code, done.stderr
+    assert code or done.stderr == ""
+    return done.stdout
 
 
 def environment(provider: ScriptedProvider) -> dict[str, str]:
@@ -62,17 +97,17 @@ def test_every_example_is_run_here():
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_goes_on_where_it_was(agent, start, provider):
+def test_an_agent_goes_on_where_it_was(agent, start, again, provider):
     """The second run with the same question calls nobody; another question continues the same conversation."""
     provider.script(READS, Turn("The tide turns at noon."))
     assert "[reading notes.txt]\nThe tide turns at noon." in start(agent, QUESTION)
     assert [request.is_streamed for request in provider.requests] == [True, True]
     assert "The tide turns at noon." in said(provider.last)
-    assert start(agent, QUESTION) == "That is answered: The tide turns at noon.\n"
+    assert again(agent, QUESTION) == "That is answered: The tide turns at noon.\n"
     assert len(provider.requests) == 2
 
     provider.script(Turn("At midnight."))
-    assert start(agent, "And the next?").strip() == "At midnight."
+    assert again(agent, "And the next?").strip() == "At midnight."
     text = said(provider.last)
     assert [text.count(line) for line in ("Read before you answer", QUESTION, "And the next?")] == [1, 1, 1]
     assert provider.refused == []
@@ -85,7 +120,7 @@ def _heeds_ctrl_c() -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent as a signal")
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
+def test_an_agent_that_is_cancelled_goes_on(agent, again, provider):
     """Ctrl-C in the middle of a stream: the words so far stay, and the next run asks the model to go on with them."""
     provider.script(READS, Turn("I was about to say", stall_after=9))
     line = [sys.executable, str(EXAMPLES / agent), QUESTION]
@@ -112,21 +147,21 @@ def test_an_agent_that_is_cancelled_goes_on(agent, start, provider):
     assert [reply.stop for reply in replies] == ["done", "aborted"]
 
     provider.script(Turn("The tide turns at noon."))
-    assert "The tide turns at noon." in start(agent, QUESTION)
+    assert "The tide turns at noon." in again(agent, QUESTION)
     text = said(provider.last)
     assert (text.count(QUESTION), text.count("I was"), text.count("Go on.")) == (1, 1, 1)
     assert provider.refused == []
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_survives_a_broken_stream_and_an_error(agent, start, provider):
+def test_an_agent_survives_a_broken_stream_and_an_error(agent, again, provider):
     """A run that fails leaves a session that the next run goes on with."""
     provider.script(READS, Turn("I was about to say", cut_after=9))
-    start(agent, QUESTION, code=1)
+    again(agent, QUESTION, code=1)
     provider.script(Refusal(401, "no such key"))
-    start(agent, QUESTION, code=1)
+    again(agent, QUESTION, code=1)
     provider.script(Turn("The tide turns at noon."))
-    assert start(agent, QUESTION) == "The tide turns at noon.\n"
+    assert again(agent, QUESTION) == "The tide turns at noon.\n"
     assert said(provider.last).count(QUESTION) == 1
     assert provider.refused == []
 
@@ -149,12 +184,12 @@ def recalling(provider: ScriptedProvider) -> Callable[[ReceivedRequest], Turn]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_recalls_what_was_folded(agent, start, provider, tmp_path):
+def test_an_agent_recalls_what_was_folded(agent, again, provider, tmp_path):
     """Results that no longer fit are one recall away, answered by `serve`; no request is over the budget or refused."""
     for n in range(8):
         (tmp_path / f"big_{n}.txt").write_text("".join(f"file {n} line {i}: value {i * 7919}\n" for i in range(150)))
     provider.improvise = recalling(provider)
-    start(agent, "Read all.", "--budget", 9_000)
+    again(agent, "Read all.", "--budget", 9_000)
     assert provider.refused == []
     assert max(request.tokens for request in provider.requests) <= 9_000
     assert len(provider.requests) == 11
@@ -162,16 +197,16 @@ def test_an_agent_recalls_what_was_folded(agent, start, provider, tmp_path):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_recovers_from_a_smaller_window(agent, start, provider, tmp_path):
+def test_an_agent_recovers_from_a_smaller_window(agent, again, provider, tmp_path):
     """A provider that takes less than it says is believed, and the same request is asked again, shorter."""
     (tmp_path / "notes.txt").write_text("".join(f"line {i}: value {i * 7919}\n" for i in range(900)))
     provider.script(READS, TooLong(limit=4_000, counted=9_000), Turn("Long."))
-    assert start(agent, QUESTION).endswith("Long.\n")
+    assert again(agent, QUESTION).endswith("Long.\n")
     assert provider.requests[2].tokens < provider.requests[1].tokens
     assert provider.refused == []
 
 
-def test_documents_stand_beside_the_question_that_they_were_found_for(start, provider, tmp_path):
+def test_documents_stand_beside_the_question_that_they_were_found_for(start, again, provider, tmp_path):
     """Each prompt holds the documents of its own question, none of an older one, and a second run asks nothing."""
     folder = tmp_path / "handbook"
     folder.mkdir()
@@ -184,7 +219,7 @@ def test_documents_stand_beside_the_question_that_they_were_found_for(start, pro
     texts = [said(request) for request in provider.requests]
     assert ["`vault rotate`" in text for text in texts] == [True, False]
     assert ["made at night" in text for text in texts] == [False, True]
-    assert start(*words) == first
+    assert again(*words) == first
     assert (len(provider.requests), provider.refused) == (2, [])
 
 

@@ -14,7 +14,7 @@ from foveal.testing.builders import MODELS, READ_TOOL, counted_ids
 from foveal.testing.counting_store import CountingStore
 from foveal.values.entry import Message, Pin, ToolCall, assistant, result, user
 
-SHORT, LONG = 300, 2_400
+SHORT, LONG = 150, 1_200
 """Messages of the two sessions that are compared."""
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]

@@ -1,6 +1,7 @@
 """Small agents on the providers' own SDKs: four that loop over tools, and the tools of five clients under the clients' names."""
 
 import json
+import os
 import subprocess
 import warnings
 from collections.abc import Callable, Mapping
@@ -42,7 +43,12 @@ def _reader(name: str, key: str) -> Tool:
 def _shell(name: str, key: str, **more: Any) -> Tool:
     def run(given: Any, folder: Path) -> str:
         line = given[key] if isinstance(given[key], list) else ["bash", "-c", given[key]]
-        return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True).stdout or "(nothing)"
+        own = {
+            **os.environ,
+            "HOME": str(folder),
+        }  # a login shell reads no profile of this machine, which takes a tenth of a second
+        done = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True, check=True)
+        return done.stdout or "(nothing)"
 
     kind = more.pop("kind", "string")
     return Tool(name, _object({key: kind, **more}, workdir="string"), run)

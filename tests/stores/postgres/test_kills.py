@@ -13,6 +13,8 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "kill_postgres.py"
 
 PACED = ("--pause-ms", "60")
 """Other tests run beside these, and need the machine as well."""
+DENSE = ("--pause-ms", "20")
+"""Appends stand close enough for a planted fault to meet some of them."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def test_failovers_lose_nothing_in_silence(replica: str) -> None:
 def test_a_failover_that_loses_in_silence_is_caught(replica: str, sabotage: str, figure: str) -> None:
     """The audit has teeth: a replica that is synchronous only by name, and a writer that does not look for its entries, are found
     out."""
-    status, said = kill_test("--kills", "1", "--failover", replica, "--sabotage", sabotage)
+    status, said = kill_test("--kills", "1", "--failover", replica, "--sabotage", sabotage, *DENSE)
     assert re.search(rf"{figure} [1-9]", said), said
     assert status == 1
 
@@ -59,6 +61,6 @@ def test_a_failover_that_loses_in_silence_is_caught(replica: str, sabotage: str,
 @pytest.mark.parametrize(("sabotage", "figure"), [("ack-first", "lost"), ("no-fence", "two writers")])
 def test_a_broken_promise_is_caught(sabotage: str, figure: str) -> None:
     """The audit has teeth: an acknowledgement before the commit, and a writer that minds no successor, are found out."""
-    status, said = kill_test("--kills", "4", "--sabotage", sabotage)
+    status, said = kill_test("--kills", "4", "--sabotage", sabotage, *DENSE)
     assert re.search(rf"{figure} [1-9]", said), said
     assert status == 1
