@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from foveal.agent import Runs, ToolContext, tool
+from foveal.agent import AskUser, Runs, ToolContext, ToolOutput, tool
 from foveal.agent.run_events import ToolEnded
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED
@@ -59,6 +59,58 @@ def test_an_asynchronous_tool_that_would_end_the_program_has_an_error(store, rai
     assert outcome(store, odd).text == "Done."
     [(status, text)] = results(store)
     assert (status, text.partition(":")[0]) == ("error", type(raised).__name__)
+
+
+def test_a_tool_that_cancels_its_own_task_has_an_error(store):
+    """Nobody has stopped the run: to rest, and to call the tool again when it is resumed, would go on for ever."""
+
+    @tool
+    async def odd() -> str:
+        """Odd."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel("by the tool")
+        await asyncio.sleep(0)
+        return "never"
+
+    assert outcome(store, odd).text == "Done."
+    assert results(store) == [("error", "[odd has cancelled itself]")]
+
+
+class Markup(str):
+    """A text as libraries return it: a string of their own class."""
+
+    def __str__(self) -> str:
+        return "shown in another way"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [Markup("text"), ToolOutput(Markup("text"), summary=Markup("short")), ToolOutput((Markup("text"),))],
+    ids=["text", "output", "parts"],
+)
+def test_a_text_of_a_class_of_its_own_is_kept_as_a_text(store, output):
+    """What the log could not keep would end the run with its result lost, and the tool would be run again."""
+
+    @tool
+    def page() -> object:
+        """Page."""
+        return output
+
+    assert outcome(store, page).text == "Done."
+    assert results(store) == [("ok", "text")]
+
+
+def test_a_question_of_a_class_of_its_own_is_asked(store):
+    """A text is a text, whoever made it."""
+
+    @tool
+    def book() -> str:
+        """Book."""
+        raise AskUser(Markup("Which seat?"), [Markup("window")], otherwise=Markup("any"))
+
+    asked = outcome(store, book).questions[0]
+    assert (asked.text, asked.options, asked.otherwise) == ("Which seat?", ("window",), "any")
 
 
 def test_a_timeout_of_the_tool_itself_is_told_as_such(store):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread
+from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread, plain_text
 from foveal.stores import rows as log
 from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, ToolResult, result
 from foveal.values.errors import FovealError
@@ -66,6 +66,8 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     work = asyncio.create_task(_ended(tool, call, ctx))
     try:
         await asyncio.wait((work,), timeout=tool.timeout_s)
+        if work.cancelled():  # by its tool: whoever stops the run cancels this task
+            return CallResult(result(call.id, f"[{tool.name} has cancelled itself]", status="error"))
         if work.done():
             return work.result()
         await _give_up(work, ctx, tool.grace_s)
@@ -164,10 +166,11 @@ def refused(call: str, text: str, status: Status = "error") -> Message:
 def _result(call: str, output: object) -> CallResult:
     if isinstance(output, ToolOutput):
         content = (output.content,) if isinstance(output.content, str) else output.content
-        told = result(call, *content, status=output.status, retention=output.retain, summary=output.summary)
+        summary = plain_text(output.summary)
+        told = result(call, *map(plain_text, content), status=output.status, retention=output.retain, summary=summary)
         return _checked(CallResult(told, output.data))
     if isinstance(output, str):
-        return CallResult(result(call, output))
+        return CallResult(result(call, plain_text(output)))
     if isinstance(output, Text | Image | File | Stored):
         return _checked(CallResult(result(call, output)))
     if output is None:
