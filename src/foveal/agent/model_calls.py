@@ -52,6 +52,10 @@ class StreamFailed(Exception):
         self.status_code = next((value for key in ("code", "status") if isinstance(value := told.get(key), int)), None)
 
 
+class GivenUp(ConnectionError):
+    """A connection that a library gave up, whatever had come of the call by then."""
+
+
 class ModelCall:
     """One call. `ask` is used once; `stop` and `reply` tell about the attempt that was made last."""
 
@@ -176,7 +180,7 @@ class ModelCall:
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:
                 self._is_asking = False
-                if is_answered or "timeout" in type(raised).__name__.lower():
+                if is_answered or isinstance(raised, GivenUp) or "timeout" in type(raised).__name__.lower():
                     self.lost.append(self._bill(self._come()))
                 error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:
@@ -204,7 +208,7 @@ class _Events:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            raise ConnectionError(f"the connection was given up: {describe(error)}") from error
+            raise GivenUp(f"the connection was given up: {describe(error)}") from error
 
     async def aclose(self) -> None:
         """Hang up."""
