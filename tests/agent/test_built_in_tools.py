@@ -79,6 +79,15 @@ def test_a_command_that_hangs_is_ended_with_its_children(store, tmp_path):
     assert not child.exists() or child.read_text().split()[2] in "ZX"
 
 
+def test_the_output_of_a_command_that_is_given_up_is_its_result(store, tmp_path):
+    """The model sees how far it came: it may have had its effect, and is not run again."""
+    command = "echo half done; sleep 60"
+    model = FakeModel(calls("shell", command=command, timeout_s=1), says("Bad."))
+    agent = agent_with(model, *built_in_tools(["shell"], tmp_path), approvals=ALLOW)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    assert ended(store)[0] == ("error", "half done\n\n[given up after 1 s]")
+
+
 def test_a_page_is_fetched(store):
     """As text; other schemes are refused."""
     served = LoopbackListener(lambda connection, _: connection.send(200, {"content-type": "text/plain"}, b"a page"), 0)

@@ -125,3 +125,40 @@ def test_a_paused_reply_is_the_first_half_of_its_answer(store):
         return await runs.wait(await runs.resume(name), 20)
 
     assert asyncio.run(talk()).text == "The three bears."
+
+
+def test_a_filtered_reply_that_was_paused_at_its_end_is_no_answer(store):
+    """The stream had told its end, and was still open: whoever stops it there does not make an answer of it."""
+    begun = asyncio.Event()
+    model = FakeModel([ended(says("As I was say"), "content_filter"), begun], says("ing."))
+    agent = agent_with(model)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        await runs.pause(run)
+        await runs.wait(run, 20)
+        await runs.resume(run)
+        return await runs.wait(run, 20)
+
+    outcome = asyncio.run(talk())
+    assert (outcome.text, len(model.requests)) == ("As I was saying.", 2)
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [asyncio.CancelledError("by a library"), BaseExceptionGroup("many", [asyncio.CancelledError()]), GeneratorExit()],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("come", [0, 1], ids=["before its first word", "after it"])
+def test_a_model_that_is_cancelled_by_a_library_is_asked_again(store, monkeypatch, raised, come):
+    """Nobody has stopped the run; a connection that a library gave up is one that broke."""
+
+    async def no_pause(_):
+        """Wait for nothing between two attempts."""
+
+    monkeypatch.setattr("foveal.agent.model_step.ModelCall", partial(ModelCall, sleep=no_pause))
+    half = ended(says("Do"), None)
+    outcome = run(store, agent_with(FakeModel([*[half] * come, raised], says("Done."))))
+    assert (outcome.status, outcome.text) == ("completed", "Done.")

@@ -8,7 +8,7 @@ from itertools import count, product
 import pytest
 
 import foveal
-from foveal.agent import Agent, ApprovalRule, AskUser, Runs, ToolContext, ToolOutput, UserAnswer, tool
+from foveal.agent import Agent, ApprovalRule, AskUser, Limits, Runs, ToolContext, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
 from foveal.agent.run_events import ModelReplied, SummaryBilled, ToolReturned
 from foveal.agent.run_log import read_events
@@ -71,6 +71,33 @@ def test_no_reply_and_no_result_is_lost_by_a_commit_that_fails(is_kept):
         assert (outcome.text, len(model.requests), sorted(ran)) == ("Done.", 3, [1, 2, 3]), number
         assert run_problems(read_events(store, "s")) == [], number
         assert len(values) == 3, number
+        if not faults.are_over:
+            assert number > 8
+            return
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_call_whose_start_could_not_be_written_has_not_begun(is_kept):
+    """The model is not told that a tool may have had its effect which was never called; it is called when the run goes on."""
+    for number in count(2):
+        ran: list[int] = []
+
+        @tool(retry="never")
+        async def pay(n: int) -> str:
+            ran.append(n)  # noqa: B023 - called within the turn of the loop
+            return "paid"
+
+        @tool(retry="never", serial=True)
+        async def send(n: int) -> str:
+            ran.append(n)  # noqa: B023 - as above
+            return "sent"
+
+        store, faults = interrupted(number, is_kept=is_kept)
+        beside = says("", ("pay", {"n": 1}), ("pay", {"n": 2}), ("send", {"n": 3}))
+        model = FakeModel(beside, says("Done."))
+        outcome = asyncio.run(finished(agent_with(model, pay, send, limits=Limits(parallel_calls=1)), store))
+        assert (outcome.text, sorted(ran)) == ("Done.", [1, 2, 3]), number
+        assert run_problems(read_events(store, "s")) == [], number
         if not faults.are_over:
             assert number > 8
             return

@@ -78,6 +78,16 @@ def test_an_edit_needs_a_file_that_was_read(hands, workspace):
     assert hands("edit_file", path="src/sum.py", old="a + b", new="b + a")[0] == "ok"
 
 
+@pytest.mark.parametrize("mode", [0o755, 0o600], ids=oct)
+@pytest.mark.parametrize("given", [{"content": "new"}, {"old": "one", "new": "1"}], ids=["write_file", "edit_file"])
+def test_a_file_keeps_its_permissions(hands, workspace, mode, given):
+    """A program stays one, and a file that others could not read is not shown to them."""
+    (workspace / "notes.txt").chmod(mode)
+    hands("read_file", path="notes.txt")
+    assert hands("write_file" if "content" in given else "edit_file", path="notes.txt", **given)[0] == "ok"
+    assert (workspace / "notes.txt").stat().st_mode & 0o777 == mode
+
+
 def test_another_session_must_read_for_itself(hands, workspace):
     """What one has read, the other has not."""
     hands("read_file", path="notes.txt")

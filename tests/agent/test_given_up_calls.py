@@ -86,6 +86,44 @@ def test_a_call_that_was_marked_and_not_begun_is_run_when_the_run_goes_on(store,
     assert run_problems(read_events(store, "s")) == []
 
 
+def test_a_call_that_had_begun_before_is_not_told_as_not_run(store, monkeypatch):
+    """A stop between the second mark in the log and the tool takes nothing back that the tool has done before."""
+    begun = asyncio.Event()
+
+    @tool
+    async def send() -> str:
+        """Send."""
+        RAN.append("send")
+        begun.set()
+        return await asyncio.Event().wait() and "sent"
+
+    model = FakeModel(calls("send"), says("I see."))
+    agent = agent_with(model, send)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        await runs.pause(run)
+        await runs.wait(run, 20)
+        with monkeypatch.context() as patched:
+
+            async def stopped(batch, step, begun) -> None:
+                await runs.pause(run)
+                await asyncio.Event().wait()
+
+            patched.setattr("foveal.agent.tool_batch.ToolBatch.do", stopped)
+            await runs.resume(run)
+            await runs.wait(run, 20)
+        await runs.steer(run, "Stop that.")
+        await runs.resume(run)
+        return await runs.wait(run, 20)
+
+    assert asyncio.run(talk()).text == "I see."
+    assert RAN == ["send"]
+    assert "It may have had its effect" in results(model)[0]
+
+
 def test_a_tool_that_asked_and_is_given_up_is_not_told_as_not_run(store):
     """It had an effect before it asked."""
     model = FakeModel(calls("book"), says("I see."))

@@ -2,10 +2,12 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 import foveal
-from foveal.agent import Runs, tool
+from foveal.agent import AskUser, Runs, ToolContext, UserAnswer, tool
+from foveal.agent.audit import audit_trail
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.run_log import read_run
 from foveal.values.errors import BadInput
@@ -196,3 +198,38 @@ def test_the_answer_of_a_run_stays_its_answer(store):
     rewind(store, end)
     runs = Runs(store, [agent])
     assert [runs.outcome(f"s#{n}").text for n in (1, 2)] == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("is_guarded", [False, True], ids=["question", "approval"])
+def test_an_answer_to_a_question_of_a_branch_that_was_left_answers_no_other(store, is_guarded):
+    """The user has seen another question: the one that is asked after a rewind has an id of its own."""
+    ran: list[str] = []
+
+    @tool(guarded=is_guarded)
+    def book(ctx: ToolContext) -> str:
+        """Book."""
+        if not is_guarded and ctx.answer is None:
+            raise AskUser("Which seat?")
+        ran.append("booked")
+        return "booked"
+
+    agent = agent_with(FakeModel(calls("book"), says("Booked.")), book)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        first = (await runs.wait(run, 10)).questions[0]
+        rewind(store, entry_with(store, '"call_0"'))
+        await runs.resume(run)
+        second = (await runs.wait(run, 10)).questions[0]
+        allowed = UserAnswer("", "allow" if is_guarded else "", question=first.id)
+        with pytest.raises(BadInput, match="has had its answer"):
+            await runs.answer(run, allowed)
+        assert ran == []
+        await runs.resume(run, msgspec.structs.replace(allowed, question=second.id))
+        return await runs.wait(run, 10)
+
+    assert asyncio.run(talk()).text == "Booked."
+    assert ran == ["booked"]
+    allowed = [(one.actor, one.action) for one in audit_trail(store, "s") if one.action.startswith("tool.allow")]
+    assert ("user", "tool.allow") in allowed or not is_guarded

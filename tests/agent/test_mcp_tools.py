@@ -155,3 +155,102 @@ def test_a_tool_that_a_server_does_not_have(command):
         mcp_tools("t", command, tools=["lose"]),
     ):
         pass
+
+
+RAW = """
+import json, os, sys
+
+log, pages = sys.argv[1], (["look", "send"], ["bye"])
+if os.path.exists(log + ".gone"):
+    sys.exit(1)
+hints = {"look": {"annotations": {"readOnlyHint": True}}, "bye": {"annotations": {"idempotentHint": True}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    params, answer = asked.get("params") or {}, {"error": {"code": -32601, "message": "unknown"}}
+    match asked["method"]:
+        case "initialize":
+            about = {"name": "raw", "version": "1"}
+            version = params["protocolVersion"]
+            answer = {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about}}
+        case "tools/list":
+            page = "cursor" in params
+            tools = [{"name": one, "inputSchema": {"type": "object"}, **hints.get(one, {})} for one in pages[page]]
+            answer = {"result": {"tools": tools, **({} if page else {"nextCursor": "more"})}}
+        case "tools/call":
+            with open(log, "a") as kept:
+                kept.write(params["name"] + " ")
+            if params["name"] == "send":
+                os._exit(3)
+            answer = {"result": {"content": [{"type": "text", "text": "seen"}]}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+    if params.get("name") == "bye":
+        os._exit(0)
+"""
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A server that lists its tools in two pages; one of them ends it, another one does so behind its answer."""
+    (tmp_path / "raw.py").write_text(RAW)
+    return {"command": sys.executable, "args": [str(tmp_path / "raw.py"), str(tmp_path / "log")]}
+
+
+def told_by(store):
+    return [(one.status, one.text) for one in read_events(store, "s") if isinstance(one, ToolEnded)]
+
+
+def test_a_server_that_ends_during_a_call_is_connected_again_for_the_next_one(raw, tmp_path, store):
+    """The call that was under way is not made again by itself: the model is told that it may have had its effect."""
+    model = FakeModel(calls("raw_send"), calls("raw_look"), says("Done."))
+    with mcp_tools("raw", raw) as tools:
+        assert agent_with(model, *tools).run_sync("Go.", session="s", store=store).text == "Done."
+    (first, told), second = told_by(store)
+    assert (first, "may have had its effect" in told, "'raw'" in told) == ("error", True, True)
+    assert second == ("ok", "seen")
+    assert (tmp_path / "log").read_text().split() == ["send", "look"]
+
+
+def test_a_server_that_has_ended_between_two_calls_is_connected_again(raw, store):
+    """A model that looks again gets its answer, however soon after the end it does so."""
+
+    def reply(request):
+        last = request["messages"][-1]
+        return says("Done.") if last.get("content") == "seen" and len(model.requests) > 2 else calls("raw_look")
+
+    model = FakeModel(by=lambda request: calls("raw_bye") if len(model.requests) == 1 else reply(request))
+    with mcp_tools("raw", raw) as tools:
+        assert agent_with(model, *tools).run_sync("Go.", session="s", store=store).text == "Done."
+    assert told_by(store)[-1] == ("ok", "seen")
+
+
+def test_a_server_that_cannot_be_connected_again_runs_nothing(raw, tmp_path, store):
+    """The model is told that the call was not made; the run goes on."""
+    model = FakeModel(calls("raw_send"), calls("raw_look"), says("Too bad."))
+    with mcp_tools("raw", raw) as tools:
+        (tmp_path / "log.gone").touch()
+        assert agent_with(model, *tools).run_sync("Go.", session="s", store=store).text == "Too bad."
+    status, told = told_by(store)[1]
+    assert (status, told.startswith("[not run: the MCP server 'raw' cannot be reached")) == ("error", True)
+
+
+def test_a_call_after_the_end_of_the_connection_is_an_error(raw, store):
+    """Whoever keeps the tools longer than the block gets no answer from them, and no hang."""
+    with mcp_tools("raw", raw) as tools:
+        pass
+    assert (
+        agent_with(FakeModel(calls("raw_look"), says("Done.")), *tools).run_sync("Go.", session="s", store=store).text
+    )
+    [(status, told)] = told_by(store)
+    assert (status, "is closed" in told) == ("error", True)
+
+
+def test_all_pages_of_a_list_of_tools_are_read(raw):
+    """A tool on the second page is a tool as well; only one that says that it may be is run again after a crash."""
+    with mcp_tools("raw", raw) as tools:
+        assert {one.name: one.retry for one in tools} == {
+            "raw_look": "again",
+            "raw_send": "never",
+            "raw_bye": "again",
+        }

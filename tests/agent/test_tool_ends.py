@@ -7,7 +7,7 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from foveal.agent import Runs, ToolContext, tool
+from foveal.agent import AskUser, Runs, ToolContext, ToolOutput, tool, tool_calls
 from foveal.agent.run_events import ToolEnded
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED
@@ -59,6 +59,58 @@ def test_an_asynchronous_tool_that_would_end_the_program_has_an_error(store, rai
     assert outcome(store, odd).text == "Done."
     [(status, text)] = results(store)
     assert (status, text.partition(":")[0]) == ("error", type(raised).__name__)
+
+
+def test_a_tool_that_cancels_its_own_task_has_an_error(store):
+    """Nobody has stopped the run: to rest, and to call the tool again when it is resumed, would go on for ever."""
+
+    @tool
+    async def odd() -> str:
+        """Odd."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel("by the tool")
+        await asyncio.sleep(0)
+        return "never"
+
+    assert outcome(store, odd).text == "Done."
+    assert results(store) == [("error", "[odd has cancelled itself]")]
+
+
+class Markup(str):
+    """A text as libraries return it: a string of their own class."""
+
+    def __str__(self) -> str:
+        return "shown in another way"
+
+
+@pytest.mark.parametrize(
+    "output",
+    [Markup("text"), ToolOutput(Markup("text"), summary=Markup("short")), ToolOutput((Markup("text"),))],
+    ids=["text", "output", "parts"],
+)
+def test_a_text_of_a_class_of_its_own_is_kept_as_a_text(store, output):
+    """What the log could not keep would end the run with its result lost, and the tool would be run again."""
+
+    @tool
+    def page() -> object:
+        """Page."""
+        return output
+
+    assert outcome(store, page).text == "Done."
+    assert results(store) == [("ok", "text")]
+
+
+def test_a_question_of_a_class_of_its_own_is_asked(store):
+    """A text is a text, whoever made it."""
+
+    @tool
+    def book() -> str:
+        """Book."""
+        raise AskUser(Markup("Which seat?"), [Markup("window")], otherwise=Markup("any"))
+
+    asked = outcome(store, book).questions[0]
+    assert (asked.text, asked.options, asked.otherwise) == ("Which seat?", ("window",), "any")
 
 
 def test_a_timeout_of_the_tool_itself_is_told_as_such(store):
@@ -197,3 +249,79 @@ def test_a_plain_tool_that_ends_while_its_run_is_paused_does_not_run_again(store
     paused, ended = asyncio.run(talk())
     assert (paused.status, ended.text) == ("paused", "Done.")
     assert (len(ran), results(store)) == (1, [("ok", "charged")])
+
+
+@pytest.mark.parametrize("ends", ["before it is resumed", "afterwards"])
+def test_a_plain_tool_that_goes_on_after_a_pause_does_not_run_again_in_this_program(store, ends):
+    """Its thread cannot be ended; the run that is resumed waits for it and takes its result, also if it is paused once more."""
+    ran: list[str] = []
+    begun, go, over = threading.Event(), threading.Event(), threading.Event()
+
+    @tool
+    def send() -> str:
+        """Send."""
+        ran.append("sent")
+        begun.set()
+        go.wait(20)
+        over.set()
+        return "sent"
+
+    agent = agent_with(FakeModel(calls("send"), says("Done.")), msgspec.structs.replace(send, grace_s=0.001))
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await asyncio.to_thread(begun.wait, 20)
+        for _ in range(2):
+            await runs.pause(run)
+            await runs.wait(run, 20)
+            if ends == "before it is resumed":
+                go.set()
+                await asyncio.to_thread(over.wait, 20)
+            await runs.resume(run)
+            if ends == "before it is resumed":
+                break
+        go.set()
+        return await runs.wait(run, 20)
+
+    assert asyncio.run(talk()).text == "Done."
+    assert (ran, results(store)) == (["sent"], [("ok", "sent")])
+
+
+def test_a_tool_that_was_ended_by_a_pause_runs_again_although_it_took_its_time(store, monkeypatch):
+    """It has closed its connections when the run is already resumed; nothing has come of that call."""
+    ran: list[str] = []
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def send() -> str:
+        """Send."""
+        ran.append("sent")
+        begun.set()
+        if len(ran) == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await go.wait()
+        return "sent"
+
+    def found(ctx, find=tool_calls._left_at_work):
+        left = find(ctx)
+        if left is not None:
+            go.set()  # the run waits for it from now on
+        return left
+
+    monkeypatch.setattr(tool_calls, "_left_at_work", found)
+    agent = agent_with(FakeModel(calls("send"), says("Done.")), msgspec.structs.replace(send, grace_s=0.001))
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await begun.wait()
+        await runs.pause(run)
+        await runs.wait(run, 20)
+        await runs.resume(run)
+        return await runs.wait(run, 20)
+
+    assert asyncio.run(talk()).text == "Done."
+    assert (ran, results(store)) == (["sent", "sent"], [("ok", "sent")])

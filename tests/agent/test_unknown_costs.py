@@ -55,9 +55,10 @@ def test_a_counted_reply_has_a_price(store):
         [[half("D"), ConnectionError("gone")], says("Done.")],
         [*[[half("D"), ConnectionError("gone")]] * 4],
         [TimeoutError("no answer"), says("Done.")],
+        [asyncio.CancelledError("by a library"), says("Done.")],
         [without_usage(says("")), says("Done.")],
     ],
-    ids=["no usage", "broken once", "broken for good", "timed out", "empty"],
+    ids=["no usage", "broken once", "broken for good", "timed out", "given up by a library", "empty"],
 )
 def test_a_call_that_was_not_counted_makes_the_cost_unknown(store, replies):
     """Whatever else was counted."""

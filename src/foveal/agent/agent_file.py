@@ -11,7 +11,7 @@
     max_steps = 40
     [[approvals]]
     tool = "shell"
-    arguments = {command = "^(ls|cat|git (status|diff))"}
+    arguments = {command = "^git (status|diff)$"}
     verdict = "allow"
     [mcp.servers.tracker]
     command = "tracker-server"

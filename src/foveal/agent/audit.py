@@ -33,7 +33,7 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import split_run
-from foveal.agent.tools import APPROVAL, UserAnswer
+from foveal.agent.tools import APPROVAL, UserAnswer, asker_of
 from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor, redact_secrets
@@ -169,7 +169,7 @@ class AuditFold:
                 outcome = AuditDecision(answer.decision or "answered", answer.text)
                 yield _answerer(answer), "wait_user.answer", outcome, {"question": question}
             case ToolStarted(call=call, tool=tool, key=key):
-                said = self._answers.get(key + APPROVAL)
+                said = self._newest_answer(key + APPROVAL)
                 actor: Actor = _answerer(said) if said else "policy"
                 outcome = AuditDecision("allowed", said.decision if said else "", "approvals")
                 ran = {"arguments": msgspec.json.encode(said.arguments).decode()} if said and said.arguments else {}
@@ -192,6 +192,11 @@ class AuditFold:
         return (
             call in self._calls and self._calls[call].tool in OWN_TOOLS and not text.startswith(("[denied", "[not run"))
         )
+
+    def _newest_answer(self, asker: str) -> UserAnswer | None:
+        """Return the newest answer to a question of a call: it may be asked again on another branch."""
+        given = reversed(self._answers.items())
+        return next((answer for question, answer in given if asker_of(question) == asker), None)
 
     def _call(self, call: str) -> Mapping[str, Any]:
         return _arguments(self._calls[call]) if call in self._calls else {"call": call}

@@ -73,33 +73,43 @@ def shell_tool(folder: str | os.PathLike[str]) -> Tool:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,  # so that its children can be ended with it
         )
+        output = _CommandOutput()
         try:
             async with asyncio.timeout(timeout_s):
-                text = await _output(program, ctx)
+                await output.read(program, ctx)
                 code = await program.wait()
         except TimeoutError:
-            return ToolOutput(f"[given up after {timeout_s:g} s]", "error")
+            lead = f"{output.text}\n" if output.text else ""
+            return ToolOutput(f"{lead}[given up after {timeout_s:g} s]", "error")
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(program.pid, signal.SIGKILL)
             await program.wait()
         status = "ok" if code == 0 else "error"
-        return ToolOutput(f"{text}\n[exit code {code}]", status, f"{command[:80]}: exit code {code}")
+        return ToolOutput(f"{output.text}\n[exit code {code}]", status, f"{command[:80]}: exit code {code}")
 
     return shell
 
 
-async def _output(program: asyncio.subprocess.Process, ctx: ToolContext) -> str:
-    """Return the output of a program, the beginning of a very long one; its lines are told as they come."""
-    kept, size = list[bytes](), 0
-    assert program.stdout is not None  # noqa: S101 - it was asked for
-    while piece := await program.stdout.read(1 << 16):
-        size += len(piece)
-        ctx.progress(piece[-2_000:].decode("utf-8", "replace"))
-        if size <= MOST_OUTPUT_BYTES:
-            kept.append(piece)
-    left_out = f"\n[{size - MOST_OUTPUT_BYTES:,} more bytes]" if size > MOST_OUTPUT_BYTES else ""
-    return b"".join(kept).decode("utf-8", "replace") + left_out
+class _CommandOutput:
+    """The output of a command as far as it has come, the beginning of a very long one."""
+
+    def __init__(self) -> None:
+        self._kept, self._size = list[bytes](), 0
+
+    async def read(self, program: asyncio.subprocess.Process, ctx: ToolContext) -> None:
+        """Read all output of a program; its lines are told as they come."""
+        assert program.stdout is not None  # noqa: S101 - it was asked for
+        while piece := await program.stdout.read(1 << 16):
+            self._size += len(piece)
+            ctx.progress(piece[-2_000:].decode("utf-8", "replace"))
+            if self._size <= MOST_OUTPUT_BYTES:
+                self._kept.append(piece)
+
+    @property
+    def text(self) -> str:
+        left_out = f"\n[{self._size - MOST_OUTPUT_BYTES:,} more bytes]" if self._size > MOST_OUTPUT_BYTES else ""
+        return b"".join(self._kept).decode("utf-8", "replace") + left_out
 
 
 @tool(name="fetch", timeout_s=FETCH_S, guarded=True, retain=_SUMMARY)

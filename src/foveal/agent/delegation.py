@@ -144,7 +144,7 @@ async def _delegated(
         return _output(RunOutcome.of(state))
     if ctx.answer is not None and ctx.answer.question in state.asked:
         # Once, although this call may be run again before the sub-agent has taken it.
-        answered = f"{ctx.key} {driver.state.answered.get(ctx.key, 0)}"
+        answered = f"{ctx.key} {driver.state.times_asked.get(ctx.key, 0)}"
         await asyncio.to_thread(
             post, driver.store, session, QuestionReply(ctx.answer), key=answered, redact=agent.redact
         )

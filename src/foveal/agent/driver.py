@@ -465,7 +465,7 @@ class RunDriver:
     def _write_end(self, session: Session, status: RunStatus, text: str | None, reason: str) -> None:
         if self.state.status not in ENDED:  # nor by a commit that only seemed to fail
             answer = self.state.answer if text is None else text
-            self.journal.keep(session, self.journal.status_mark(status, reason, answer))
+            self.journal.keep(session, *self._batch.not_begun(), self.journal.status_mark(status, reason, answer))
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:
         """End or pause the run as somebody wished. The open calls of a cancelled one get results, so that a chat can go on.

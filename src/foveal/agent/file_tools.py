@@ -5,6 +5,7 @@ destroys the work of others. After a restart the model reads it once more.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -138,7 +139,8 @@ class Files:
         self._seen[session, path] = sha256(data).hexdigest()
 
     def _replace(self, path: str, data: bytes) -> None:
-        """Write a file beside its place and move it there, so that nobody reads half of it. Its folders are made."""
+        """Write a file beside its place and move it there, so that nobody reads half of it. Its folders are made; one that is
+        replaced keeps its permissions."""
         *folders, name = parts_of(path)
         with open_folder(self._root) as top, plain_errors(path):
             self._replace_in(top, folders, name, data)
@@ -151,6 +153,9 @@ class Files:
         beside = f".{name[:40]}.{token_hex(6)}"
         handle = new_file(folder, beside, 0o644)
         try:
+            with suppress(FileNotFoundError):
+                known = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+                os.fchmod(handle, stat.S_IMODE(known))
             write_all(handle, data)
         finally:
             os.close(handle)

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from json import JSONDecodeError
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -52,6 +52,10 @@ class StreamFailed(Exception):
         self.status_code = next((value for key in ("code", "status") if isinstance(value := told.get(key), int)), None)
 
 
+class GivenUp(ConnectionError):
+    """A connection that a library gave up, whatever had come of the call by then."""
+
+
 class ModelCall:
     """One call. `ask` is used once; `stop` and `reply` tell about the attempt that was made last."""
 
@@ -79,6 +83,11 @@ class ModelCall:
         return self._stream.stop
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the attempt that was made last has brought a whole reply. One that a filter ended is none."""
+        return self._is_asking and self.stop == "done" and self.ending != "filter"
+
+    @property
     def body(self) -> dict[str, Any]:
         """The reply as an unstreamed one, for `Session.append`."""
         return self._stream.body
@@ -95,9 +104,8 @@ class ModelCall:
 
     def partial(self) -> tuple[Message | Usage | CallUnbilled, ...]:
         """Return the part of a reply that has come: its words, if it has some, and its bill."""
-        reply = self._come()
-        message = (reply.message,) if reply is not None and _has_words(reply.message) else ()
-        return (*message, self._bill(reply)) if self._is_asking else message
+        message = self.words()
+        return (*message, self._bill(self._come())) if self._is_asking else message
 
     def _bill(self, reply: WireReply | None) -> Usage | CallUnbilled:
         """Return the bill of an attempt: its tokens, or that nobody has told them."""
@@ -115,7 +123,7 @@ class ModelCall:
         return self.unbilled or tuple(one for one in (self.usage,) if one is not None)
 
     def words(self) -> tuple[Message, ...]:
-        """Return the words of a reply that has failed, as one that was cut off; nothing if it has none. Its usage is `lost`."""
+        """Return the words of a reply that has failed or was given up, as one that was cut off; nothing if it has none."""
         reply = self._come()
         if reply is None or not _has_words(reply.message):
             return ()
@@ -154,7 +162,7 @@ class ModelCall:
             self._stream, is_answered = find_dialect(self._dialect).reader.stream(), False
             self._is_asking, self._reply = True, None
             try:
-                async with aclosing(self._port.complete(request)) as events:
+                async with aclosing(_Events(self._port.complete(request))) as events:
                     async for event in events:
                         is_answered = True
                         self._stream.feed(event)
@@ -172,7 +180,7 @@ class ModelCall:
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:
                 self._is_asking = False
-                if is_answered or "timeout" in type(raised).__name__.lower():
+                if is_answered or isinstance(raised, GivenUp) or "timeout" in type(raised).__name__.lower():
                     self.lost.append(self._bill(self._come()))
                 error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:
@@ -180,6 +188,31 @@ class ModelCall:
                 pause = pause_s(attempt, retry_after_s(error, time.time()))
                 yield Retried(failed(self._model, error).said, pause, attempt)
                 await self._sleep(pause)
+
+
+class _Events:
+    """The events of a reply. What ends a task or an event loop and was not done to this task is a broken connection."""
+
+    def __init__(self, events: AsyncGenerator[Mapping[str, Any], None]) -> None:
+        self._events = events
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Mapping[str, Any]:
+        try:
+            return await anext(self._events)
+        except (Exception, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            raise GivenUp(f"the connection was given up: {describe(error)}") from error
+
+    async def aclose(self) -> None:
+        """Hang up."""
+        await self._events.aclose()
 
 
 def _has_words(message: Message) -> bool:

@@ -126,7 +126,7 @@ class ModelSteps:
             self._journal.put(*call.words())
             raise
         except asyncio.CancelledError:
-            self._journal.put(*(_whole(call) if call.stop == "done" else call.partial()))
+            self._journal.put(*(_whole(call) if call.is_whole else call.partial()))
             raise
         finally:
             self._journal.put(*call.lost)

@@ -21,7 +21,7 @@ from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
 from foveal.agent.run_state import CachedResult, RunState, allowed_name
 from foveal.agent.tool_calls import CUT_OFF, GIVEN_UP, INTERRUPTED, NO_STEPS, OVERRULED, SKIPPED
-from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion
+from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion, question_id
 from foveal.values.entry import Status, ToolCall
 from foveal.values.errors import BadInput
 
@@ -292,18 +292,20 @@ class _Decisions(NamedTuple):
 
     def _approved(self, call: ToolCall, key: str, tool: Tool) -> ReadyCall | RefusedCall | UserQuestion:
         """Return whether a call that could be run may be: by a rule, or by the user's decision."""
-        state = self.state
+        state, asker = self.state, key + APPROVAL
         rule = verdict_on(self.rules, tool, call.arguments)
         ready = ReadyCall(call, key, tool, state.answers.get(key))
         if rule.verdict == "deny":
             return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")
         if rule.verdict == "allow" or allowed_name(state, call.name) in state.always:
             return ready
-        said = state.answers.get(key + APPROVAL)
+        said = state.answers.get(asker)
         match said.decision if said else None:
             case None:
                 text = rule.reason or f"May {call.name} be called?"
-                return UserQuestion(key + APPROVAL, "approval", text, DECISIONS, call.name, call.arguments, state.id)
+                named = question_id(asker, state.times_asked.get(asker, 0))
+                new = UserQuestion(named, "approval", text, DECISIONS, call.name, call.arguments, state.id)
+                return state.question_of(asker) or new
             case "allow" | "always":
                 return ready
             case "edit" if said and said.arguments is not None:

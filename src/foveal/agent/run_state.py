@@ -81,7 +81,6 @@ _OF_BRANCH = (
     "asking",
     "asked",
     "answers",
-    "answered",
     "overruled",
     "nudge",
     "nudges",
@@ -190,8 +189,6 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Open questions by their ids."""
     answers: Mapping[str, UserAnswer] = {}
     """Answers to the questions of calls in the newest reply, by who asked: a key, or one with `APPROVAL`."""
-    answered: Mapping[str, int] = {}
-    """Times that each of them has had an answer: a tool may ask again."""
     overruled: frozenset[str] = frozenset()
     """Those of them whose answer is older than words by which the user steers."""
     always: frozenset[str] = frozenset()
@@ -204,6 +201,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The todos that the model has written last, on this branch."""
     told: str = ""
     """The agent whose instructions are the newest that this branch holds; empty before the first run on it."""
+    times_asked: Mapping[str, int] = {}
+    """Times that each call has asked, by who asks, also on branches that were left: no question has the id of another."""
     children: Mapping[str, str] = {}
     """Runs of sub-agents by the keys of the calls that began them."""
     spawned: tuple[str, ...] = ()
@@ -311,7 +310,6 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "asking": frozenset[str](),
         "asked": {},
         "answers": {},
-        "answered": {},
         "overruled": frozenset[str](),
     }
     if why := state.nudge:
@@ -396,7 +394,9 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             asking = state.asking | ({asker} & state.started)
             started = state.started - {asker}  # it is called again with the answer, which is a start of its own
             asked = {**state.asked, question.id: question}
-            return {"asked": asked, "answers": answers, "started": started, "asking": asking}
+            times = {**state.times_asked, asker: state.times_asked.get(asker, 0) + 1}
+            changed = {"asked": asked, "answers": answers, "started": started}
+            return {**changed, "asking": asking, "times_asked": times}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
         case InboxRead(place=place):
@@ -460,9 +460,7 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     allowed = {allowed_name(state, question.tool)} if is_for_good else frozenset[str]()
     told = msgspec.structs.replace(answer, question=question.inner or named)
     asker = asker_of(named)
-    answered = {**state.answered, asker: state.answered.get(asker, 0) + 1}
-    answers = {**state.answers, asker: told}
-    changed = {"asked": left, "answers": answers, "answered": answered}
+    changed = {"asked": left, "answers": {**state.answers, asker: told}}
     return {**changed, "always": state.always | allowed, "overruled": state.overruled - {asker}}
 
 

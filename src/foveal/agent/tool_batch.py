@@ -1,7 +1,7 @@
 """The calls of one reply: started marks before, results after, side by side or one after the other, all of them to the end."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -39,7 +39,7 @@ class ToolBatch:
         self._at_work = 1
         """Calls that run side by side and whose outcomes are not in the log."""
         self._marked: dict[str, ToolContext | None] = {}
-        """Calls of the step whose start is in the log, by their keys, with the context in which their tool is called."""
+        """Calls whose first start was written in this step, by their keys, with the context in which their tool is called."""
 
     @property
     def store(self) -> Store:
@@ -67,9 +67,15 @@ class ToolBatch:
         refusals = (item for one in step.refused for item in _refusal(one))
         told = [*refusals, *map(self._known_result, step.known)]
         first = _first(step.ready, self._limits.parallel_calls)
+        self._marked = {}
+        self._mark(first)
         self._journal.keep(session, *told, *map(_started, first))
-        self._marked = {one.key: None for one in first}
-        return frozenset(self._marked)
+        return frozenset(one.key for one in first)
+
+    def _mark(self, calls: Iterable[ReadyCall]) -> None:
+        """Note that the start of calls is about to be written. One that had begun before, in another process, has begun."""
+        known = self._journal.state.started
+        self._marked |= {one.key: None for one in calls if one.key not in known}
 
     def not_begun(self) -> list[CallNotBegun]:
         """Return the marks of calls whose start is in the log, and whose tool was not called: the run stopped in between. For
@@ -125,9 +131,11 @@ class ToolBatch:
                 journal.put(refused(call.id, SKIPPED))
                 await self._written()
                 return
-            self._marked[one.key] = None
+            self._mark((one,))
             await journal.write(_started(one))
-        self._marked[one.key] = ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
+        ctx = ToolContext(self, key=one.key, call=call.id, tool=call.name, answer=one.answer)
+        if one.key in self._marked:
+            self._marked[one.key] = ctx
         try:
             ended = await run_call(one.tool, call, ctx)
         except AskUser as asked:
@@ -141,7 +149,7 @@ class ToolBatch:
     def _put(self, one: ReadyCall, outcome: CallResult | AskUser) -> None:
         """Have the outcome of a call written with the next work."""
         state = self._journal.state
-        if isinstance(outcome, AskUser) and state.answered.get(one.key, 0) >= MOST_QUESTIONS:
+        if isinstance(outcome, AskUser) and state.times_asked.get(one.key, 0) >= MOST_QUESTIONS:
             outcome = CallResult(refused(one.call.id, f"[given up: {one.call.name} asked {MOST_QUESTIONS} times]"))
         if isinstance(outcome, AskUser):
             try:
@@ -197,7 +205,7 @@ def _malformed(call: str, *, is_so: bool) -> Sequence[JournalItem]:
 
 def _question(asked: AskUser, one: ReadyCall, state: RunState) -> UserQuestion:
     """Return the question of a tool. A sub-agent's is asked in its place, under an id of the call that began it."""
-    named = question_id(one.key, state.answered.get(one.key, 0))
+    named = question_id(one.key, state.times_asked.get(one.key, 0))
     if asked.question is not None:
         return msgspec.structs.replace(asked.question, id=named, inner=asked.question.id)
     return UserQuestion(

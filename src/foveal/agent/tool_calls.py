@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread
+from foveal.agent.tools import AskUser, BadArguments, Tool, ToolContext, ToolOutput, in_thread, plain_text
 from foveal.stores import rows as log
 from foveal.values.entry import File, Image, Message, Status, Stored, Text, ToolCall, ToolResult, result
 from foveal.values.errors import FovealError
@@ -36,8 +36,15 @@ NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]
 _SPOOL_BYTES = 1 << 20
 """Bytes of an asynchronous generator's pieces that are held in memory: as many as a store is handed at a time."""
 
+MOST_LEFT = 64
+"""Calls that went on after their run was stopped and whose results are kept for its resumption: those of a few runs, since a
+result may be large."""
+
 _left_behind: set["asyncio.Task[CallResult]"] = set()
 """Work of tools that went on after they were given up. The event loop holds its tasks by weak references only."""
+
+_stopped: dict[str, "asyncio.Task[CallResult]"] = {}
+"""The work of calls that went on after their run was stopped, by their keys, the newest last."""
 
 
 class CallResult(NamedTuple):
@@ -61,11 +68,18 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     """Run a call and return its result. `AskUser` passes through, and the errors that the tool raises.
 
     The tool has a task of its own: one that swallows its cancellation is left behind, as a thread is. If the caller is cancelled,
-    `StoppedCall` has the outcome of a tool that ends within its time of grace.
+    `StoppedCall` has the outcome of a tool that ends within its time of grace; one that goes on longer is not called again, but
+    waited for, if its call is run again in this event loop.
     """
-    work = asyncio.create_task(_ended(tool, call, ctx))
+    left = _left_at_work(ctx)
+    work = left or asyncio.create_task(_ended(tool, call, ctx))
     try:
         await asyncio.wait((work,), timeout=tool.timeout_s)
+        if left is not None and left.cancelled():  # by that stop, and nothing has come of it
+            work = asyncio.create_task(_ended(tool, call, ctx))
+            await asyncio.wait((work,), timeout=tool.timeout_s)
+        if work.cancelled():  # by its tool: whoever stops the run cancels this task
+            return CallResult(result(call.id, f"[{tool.name} has cancelled itself]", status="error"))
         if work.done():
             return work.result()
         await _give_up(work, ctx, tool.grace_s)
@@ -73,7 +87,10 @@ async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
             return work.result()
         return CallResult(result(call.id, f"[{tool.name} was given up after {tool.timeout_s:g} s]", status="error"))
     except asyncio.CancelledError:
-        await _give_up(work, ctx, tool.grace_s)
+        try:
+            await _give_up(work, ctx, tool.grace_s)
+        finally:
+            _keep_stopped(work, ctx)
         if (outcome := _outcome(work)) is not None:
             raise StoppedCall(outcome) from None
         raise
@@ -125,14 +142,31 @@ async def _spooled(pieces: AsyncGenerator[object], ctx: ToolContext) -> Stored:
 async def _give_up(work: "asyncio.Task[CallResult]", ctx: ToolContext, grace_s: float | None) -> None:
     """Tell a tool that nobody waits for it any more, and wait for its end for so long; then it is left behind."""
     ctx.give_up()
-    work.cancel()
+    if not work.cancelling():  # once: a second time would leave the thread, and its result, behind
+        work.cancel()
     try:
         await asyncio.wait((work,), timeout=grace_s)
     finally:
         if not work.done():
-            work.cancel()  # a thread is not waited for any longer
             _left_behind.add(work)
             work.add_done_callback(_forget)
+
+
+def _keep_stopped(work: "asyncio.Task[CallResult]", ctx: ToolContext) -> None:
+    """Keep the work of a tool that goes on although its run was stopped."""
+    if ctx.has_begun and not work.done():
+        _stopped[ctx.key] = work
+        for key in list(_stopped)[:-MOST_LEFT]:
+            del _stopped[key]
+
+
+def _left_at_work(ctx: ToolContext) -> "asyncio.Task[CallResult] | None":
+    """Return the work of a call that went on after its run was stopped, if it can be waited for here."""
+    work = _stopped.pop(ctx.key, None)
+    if work is None or work.cancelled() or work.get_loop() is not asyncio.get_running_loop():
+        return None
+    ctx.has_begun = True
+    return work
 
 
 def _forget(work: "asyncio.Task[CallResult]") -> None:
@@ -164,10 +198,11 @@ def refused(call: str, text: str, status: Status = "error") -> Message:
 def _result(call: str, output: object) -> CallResult:
     if isinstance(output, ToolOutput):
         content = (output.content,) if isinstance(output.content, str) else output.content
-        told = result(call, *content, status=output.status, retention=output.retain, summary=output.summary)
+        summary = plain_text(output.summary)
+        told = result(call, *map(plain_text, content), status=output.status, retention=output.retain, summary=summary)
         return _checked(CallResult(told, output.data))
     if isinstance(output, str):
-        return CallResult(result(call, output))
+        return CallResult(result(call, plain_text(output)))
     if isinstance(output, Text | Image | File | Stored):
         return _checked(CallResult(result(call, output)))
     if output is None:

@@ -60,7 +60,7 @@ _AGAIN = "?"
 
 
 def question_id(asker: str, times: int) -> str:
-    """Return the id of the next question of a call that has had so many answers."""
+    """Return the id of the next question of a call that has asked so many times, on any branch of the conversation."""
     return f"{asker}{_AGAIN}{times + 1}" if times else asker
 
 
@@ -104,6 +104,11 @@ class UserAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether somebody gave it, nobody did in time, or it was given in the run of the sub-agent that asks."""
 
 
+def plain_text(text: T) -> T:
+    """Return a text of a class of its own, which no log can keep, as a plain one; any other value as it is."""
+    return cast("T", str.__str__(text)) if isinstance(text, str) else text
+
+
 class AskUser(Exception):
     """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again.
 
@@ -120,8 +125,8 @@ class AskUser(Exception):
         otherwise: str | None = None,
     ) -> None:
         super().__init__(text)
-        self.text, self.options, self.question = text, tuple(options), question
-        self.timeout_s, self.otherwise = timeout_s, otherwise
+        self.text, self.options, self.question = plain_text(text), tuple(map(plain_text, options)), question
+        self.timeout_s, self.otherwise = timeout_s, plain_text(otherwise)
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
