@@ -116,10 +116,15 @@ def check_span(start: int) -> None:
         raise BadInput(f"a span of an artifact cannot begin at byte {start}; the first one is 0")
 
 
+def children_span(session: str) -> tuple[str, str]:
+    """Return the name from which on all children of a session have theirs, and the first name behind them."""
+    return f"{session}/", f"{session}0"  # the sign after /
+
+
 def check_seen(found: Mapping[str, int], names: Iterable[str], seen: Mapping[str, int]) -> None:
     """Raise `SessionChanged` unless the sessions that are to be deleted have as many entries as were seen, and no other child.
 
-    `found` are their entries now, `names` those of all sessions.
+    `found` are their entries now, `names` those of all sessions, or of their children alone.
     """
     changed = [name for name, entries in found.items() if entries != seen.get(name)]
     children = [

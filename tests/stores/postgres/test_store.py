@@ -212,8 +212,8 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
         opened()
 
 
-def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
-    """Neither a session that is there nor a new one; the sessions that it holds already are finished."""
+def test_a_handle_that_was_open_writes_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
+    """Neither a session that is there nor a new one, nor one that it holds; who made the tables anew may write them."""
     store = opened()
     writer = store.acquire("held")
     store.acquire("s").release()
@@ -221,7 +221,52 @@ def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(op
     for session in ("s", "new"):
         with pytest.raises(SchemaTooNew, match="99"):
             store.acquire(session, takeover=True)
-    assert writer.append(drafts(1)) == [1]
+    for refused in (
+        lambda: writer.append(drafts(1)),
+        lambda: writer.append([]),
+        lambda: writer.append([], snapshot=b"view"),
+        lambda: store.entitle("s", "title"),
+        lambda: store.delete(["s"]),
+    ):
+        with pytest.raises(SchemaTooNew, match="99"):
+            refused()
+    assert store.cards("held")[0].entries == 0
+    writer.release()
+
+
+def test_the_look_for_a_newer_schema_takes_no_round_trip(opened: Opened) -> None:
+    """It is part of the statement that appends."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(1))
+    trips = store.round_trips
+    writer.append([draft("next")])
+    assert store.round_trips == trips + 1
+
+
+def test_an_append_that_was_kept_before_an_upgrade_is_acknowledged_after_it(
+    opened: Opened, server: PostgresServer, schema: str
+) -> None:
+    """The answer was lost with the connection, and the tables were upgraded before the next try: it is not told to be refused."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(2))
+    held = msgspec.structs.replace(writer.held.register)
+    writer.append([draft("kept")])
+    writer.held.register = held  # as if the answer had not come
+    statement(store, "INSERT INTO @versions VALUES (99, 0)")
+    assert writer.append([draft("kept")]) == [3]
+
+
+def test_a_deletion_reads_the_names_of_children_alone(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of a million sessions is not read within its transaction: a child's name begins with that of its parent."""
+    store, read = opened(), list[str]()
+    for name in ("a", "a/b", "a/b/c", "a0", "ab", "b", "a/"):
+        store.acquire(name).release()
+    check = "foveal.stores.postgres.store.check_seen"
+    monkeypatch.setattr(check, lambda found, names, seen: read.extend(names))
+    store.delete(["a", "a/b"], seen={"a": 0, "a/b": 0})
+    assert sorted(set(read)) == ["a/", "a/b", "a/b/c"]
 
 
 @pytest.mark.parametrize("version", [1, 2])

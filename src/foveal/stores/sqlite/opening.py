@@ -15,12 +15,12 @@ from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.lease import unpack
 from foveal.stores.sqlite import version_1, version_2, version_3
 from foveal.stores.sqlite.connection import CREATE, connect, transaction
-from foveal.stores.sqlite.errors import BROKEN, translated
+from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.records import first_record, insert_record
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, is_sealed
 from foveal.stores.sqlite.wal import OpenFile, RestState, opening
-from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
+from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
 OLDEST_SQLITE = (3, 51, 3)
 
@@ -88,13 +88,6 @@ def identity(db: Database) -> tuple[int, int, int]:
     """Return application id, schema version and number of tables."""
     tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
     return db.pragma("application_id"), db.pragma("user_version"), tables
-
-
-def check_version(path: Path, version: int) -> None:
-    if version > SCHEMA_VERSION:
-        raise SchemaTooNew(
-            f"{path} has schema version {version}; this Foveal knows versions up to {SCHEMA_VERSION}. Upgrade Foveal."
-        )
 
 
 def _check_place(path: Path) -> None:
@@ -166,7 +159,7 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
             if tables and _has_our_tables(db):
                 raise StoreCorrupt(str(path), f"its application id is {application:#x}", str(path))
             raise StoreError(f"{path} is an SQLite database, but not a Foveal store. Name another file.")
-        check_version(path, version)
+        check_version(path, db)
     mode = db.pragma("journal_mode", "wal")
     if mode != "wal":
         raise StoreError(f"{path} cannot be kept safely: its file system does not support SQLite's WAL mode ({mode}).")

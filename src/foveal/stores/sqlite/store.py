@@ -45,7 +45,7 @@ from foveal.stores.port import (
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
-from foveal.stores.sqlite.errors import BROKEN, translated
+from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
 from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.index import SUFFIX as INDEXES
@@ -366,6 +366,10 @@ class SqliteStore:
         try:
             db = self._take_reader()
             yield db
+        except StoreCorrupt:
+            if db is not None:
+                check_version(self.path, db)  # what a newer Foveal has upgraded since is not damaged
+            raise
         except BROKEN as error:
             problem = translated(error, db, self.path, waited_s=time.monotonic() - started)
             if db is not None:
