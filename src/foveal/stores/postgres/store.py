@@ -369,7 +369,7 @@ class PostgresStore:
     def entitle(self, session: str, title: str | None) -> None:
         def change(known: Labels, secret: bytes) -> Labels:
             check_sealed(session, secret, title)
-            return known.entitled(title)
+            return known.entitled(title, secret)
 
         self._relabel(session, change)
 
@@ -733,19 +733,24 @@ class PostgresScope:
         return [KeptNote(raw[1], raw[2].decode(), *raw[3:6]) for raw in raws]
 
     def keep(self, note: KeptNote) -> None:
-        check_note(note)
+        query = "SELECT secret FROM @sessions WHERE id = %s"
+        asked = (query, (note.session,))
+        found: list[tuple[Any, ...]] = self._run(lambda link: link.ask(*asked)) if _is_text(note.session) else []
+        for (secret,) in found:
+            check_note(note, secret)
+            check_sealed(note.session, secret, note.text)
+        if not found or not self._keep(note):
+            raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+
+    def _keep(self, note: KeptNote) -> bool:
+        """Keep a note that was checked, and return whether its session is in the scope."""
         text = note.text.encode()
         given = {"scope": self._name, "key": note.key, "text": text, "session": note.session, "author": note.author}
         given |= {
             "time": note.time_ms,
             "seal": seal(self._name, note.key, text, note.session, note.author, note.time_ms),
         }
-        if _is_text(note.session):
-            query = "SELECT secret FROM @sessions WHERE id = %s"
-            for (secret,) in self._run(lambda link: link.ask(query, (note.session,))):
-                check_sealed(note.session, secret, note.text)
-        if not _is_text(note.session) or not self._write(_KEEP_NOTE, given):
-            raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+        return bool(self._write(_KEEP_NOTE, given))
 
     def forget(self, key: str) -> bool:
         given = {"scope": self._name, "key": key}

@@ -24,7 +24,7 @@ import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_note, check_scope, check_sealed, check_secret, check_session
+from foveal.stores.checks import check_drafts, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
@@ -218,7 +218,7 @@ class SqliteStore:
     def entitle(self, session: str, title: str | None) -> None:
         def change(known: Labels, secret: bytes) -> Labels:
             check_sealed(session, secret, title)
-            return known.entitled(title)
+            return known.entitled(title, secret)
 
         self._run(lambda db: transactions.relabel(db, self.path, session, change))
 
@@ -463,7 +463,6 @@ class SqliteScope:
             return tables.notes(self._name)
 
     def keep(self, note: KeptNote) -> None:
-        check_note(note)
         self._run(lambda db: transactions.keep_note(db, self._path, self._name, note))
 
     def forget(self, key: str) -> bool:

@@ -8,7 +8,15 @@ import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
-from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope, check_sealed, check_seen, children_span
+from foveal.stores.checks import (
+    SECRET_BYTES,
+    check_note,
+    check_repeat,
+    check_same_scope,
+    check_sealed,
+    check_seen,
+    children_span,
+)
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
@@ -121,6 +129,7 @@ def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
     record = tables.record(note.session)
     if record is None or record.scope != scope:
         raise NotFound(f"the scope {scope!r} has no session {note.session!r}; nothing was kept")
+    check_note(note, record.secret)
     check_sealed(record.id, record.secret, note.text)
     changes, notes = tables.scope_state(scope)
     is_new = not db.execute("SELECT 1 FROM notes WHERE scope = ? AND key = ?", (scope, note.key)).fetchall()
