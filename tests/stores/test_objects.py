@@ -298,6 +298,49 @@ def test_an_object_that_went_while_its_put_found_it_is_made_again(monkeypatch: p
     assert b"".join(artifacts.read(name)) == b"shared"
 
 
+def test_a_put_that_finds_its_bytes_while_they_are_being_deleted_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion has looked already, and deletes after the put has seen the object: the put waits, and makes it again."""
+    artifacts, delete, get = ObjectArtifacts("memory:///"), obstore.delete, obstore.get
+    name = artifacts.put([b"shared"]).sha256
+    has_looked = threading.Event()
+
+    def put() -> None:
+        artifacts.put([b"shared"])
+        has_looked.set()
+
+    other = threading.Thread(target=put)
+
+    def noted(store: Any, path: str, **options: Any) -> object:
+        try:
+            return get(store, path, **options)
+        finally:
+            if threading.current_thread() is other and path.endswith(".deleting"):
+                has_looked.set()
+
+    def late(store: Any, path: str) -> None:
+        if path.endswith(name):
+            other.start()
+            assert has_looked.wait(60)
+        delete(store, path)
+
+    monkeypatch.setattr(obstore, "get", noted)
+    monkeypatch.setattr(obstore, "delete", late)
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    other.join()
+    assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_a_deletion_that_was_killed_holds_up_no_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sign of a deletion under way is waited for, and not for ever."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"shared"]).sha256
+    obstore.put(artifacts._objects, f"{name[:2]}/{name}.deleting", b"")
+    monkeypatch.setattr("foveal.stores.objects.DELETING_S", 0.0)
+    assert artifacts.put([b"shared"]).sha256 == name
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    assert [meta["path"] for page in obstore.list(artifacts._objects) for meta in page] == []
+
+
 def test_who_may_not_list_a_bucket_may_still_put(monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 refuses such a role the look at an object that is not there, in place of saying so."""
     artifacts, get = ObjectArtifacts("memory:///"), obstore.get
@@ -312,6 +355,7 @@ def test_who_may_not_list_a_bucket_may_still_put(monkeypatch: pytest.MonkeyPatch
     name = artifacts.put([b"x"]).sha256
     artifacts.put([b"x"])
     assert b"".join(artifacts.read(name)) == b"x"
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
 
 
 def test_a_deleted_artifact_leaves_nothing_in_its_bucket(bucket: str) -> None:

@@ -5,8 +5,8 @@ the digest that is kept with it, is not uploaded again; any other one is written
 `SPOOL_BYTES`, and where the provider knows no such condition, two puts at the same moment write the same bytes over each other.
 
 The time of a put, by the clock of its process, is kept with the object: the server's own has seconds only. That of a put which
-found its bytes is kept in an object of its own. After it was written the artifact is looked for again, since a deletion that did
-not see it may have been under way.
+found its bytes is kept in an object of its own. A deletion leaves a sign beside the artifact before it reads these times, and
+such a put looks for the sign after it has written its own: so one of the two sees the other, and the put waits and looks again.
 """
 
 import time
@@ -34,6 +34,8 @@ _PUT_MS = "fovealputms"
 _OLD_PUT_MS = "foveal-put-ms"
 _DIGEST = "fovealdigest"
 """The name of the hash of the bytes of an object, which may be another one than that of its name."""
+DELETING_S = 10.0
+"""Longest wait for a deletion under way: it takes a few requests, unless its process was killed."""
 _LOOKS = 4
 """Looks at an artifact that others put and delete at the same moment, before it is written over whatever is there."""
 
@@ -97,16 +99,16 @@ class ObjectArtifacts:
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         path = self._path(sha256)
         with self._plain_errors(_DELETE_AGAIN):
-            known = self._attributes(path)
-            if known is None:
+            if self._is_newer(path, unless_put_after_ms):
                 return False
-            if max(_put_ms(known), _put_ms(self._attributes(self._time(path)) or {})) > unless_put_after_ms:
-                return False
-            with suppress(FileNotFoundError):
-                obstore.delete(self._objects, path)
-        for beside in (self._sidecar(sha256), self._time(path)):
-            with suppress(FileNotFoundError), self._plain_errors(_DELETE_AGAIN):
-                obstore.delete(self._objects, beside)
+            obstore.put(self._objects, self._sign(path), b"")
+            try:
+                if self._is_newer(path, unless_put_after_ms):
+                    return False
+                for each in (path, self._sidecar(sha256), self._time(path)):
+                    self._remove(each)
+            finally:
+                self._remove(self._sign(path))
         return True
 
     def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
@@ -131,6 +133,7 @@ class ObjectArtifacts:
                 break
             else:
                 obstore.put(self._objects, self._time(path), b"", attributes={_PUT_MS: str(_now_ms())})
+                self._await_deletion(path)
                 if self._attributes(path) is not None:
                     return
         self._upload(path, card, spool, mode="overwrite")
@@ -168,11 +171,30 @@ class ObjectArtifacts:
         return {**{str(key): value for key, value in found.attributes.items()}, "size": str(found.meta["size"])}
 
     def _seen(self, path: str) -> dict[str, str] | None:
-        """Return the attributes of an object that is to be put; None if there is none that can be seen. Who may not list a bucket
-        is refused the look at an object that is not there, and may still put it."""
+        """Return the attributes of an object that may not be there; None if there is none that can be seen. Who may not list a
+        bucket is refused the look at an object that is not there, and may still put it."""
         with suppress(PermissionDeniedError):
             return self._attributes(path)
         return None
+
+    def _is_newer(self, path: str, limit_ms: int) -> bool:
+        """Return whether an object was put later than this moment, or is not there."""
+        known = self._attributes(path)
+        return known is None or max(_put_ms(known), _put_ms(self._seen(self._time(path)) or {})) > limit_ms
+
+    def _remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            obstore.delete(self._objects, path)
+
+    def _await_deletion(self, path: str) -> None:
+        """Wait until no deletion of an object is under way."""
+        deadline = time.monotonic() + DELETING_S
+        while self._seen(self._sign(path)) is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _sign(self, path: str) -> str:
+        """Return the path of the object that is there while the one at `path` is being deleted."""
+        return f"{path}.deleting"
 
     def _time(self, path: str) -> str:
         """Return the path of the object with the time of the last put that found its bytes at `path`."""
