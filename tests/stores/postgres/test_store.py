@@ -877,3 +877,29 @@ def test_an_encrypted_database_is_backed_up_with_its_keys(
         assert main(["store", *words]) == 0
         assert "1 sessions, 2 entries, 1 artifacts; no damage" in capsys.readouterr().out
     assert b"CANARY" not in Path(copy).read_bytes()
+
+
+def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """Logs, cards, artifacts and search need no right to write; what changes the store says that the role may not."""
+    store, role = opened(), f"reader_{schema}"
+    writer = store.acquire("s", scope="x")
+    writer.append([draft("e", payload=encode(user("the zebrafish")))])
+    writer.release()
+    name = store.artifacts.put([b"artifact"]).sha256
+    statement(store, f"CREATE ROLE {role} LOGIN")
+    statement(store, f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    statement(store, f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    try:
+        with opened(url=f"{server.url}&user={role}", cache=tmp_path / "reader") as reader:
+            assert [row.id for row in reader.rows("s")] == ["e"]
+            assert reader.cards("s")[0].entries == reader.stats().entries == 1
+            assert b"".join(reader.artifacts.read(name)) == b"artifact"
+            assert [hit.session for hit in search_store(reader, "zebrafish")] == ["s"]
+            assert search(reader, "s", "zebrafish")
+            assert [card.id for card in reader.scope("x").sessions()] == ["s"]
+            for act in (lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])):
+                with pytest.raises(StoreError, match="permission denied"):
+                    act()
+    finally:
+        statement(store, f"DROP OWNED BY {role}")
+        statement(store, f"DROP ROLE {role}")

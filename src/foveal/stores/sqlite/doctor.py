@@ -30,7 +30,7 @@ from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
-from foveal.stores.sqlite.opening import connect_configured, identity, missing_wal
+from foveal.stores.sqlite.opening import connect_configured, identity, missing_wal, open_reader
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
@@ -177,7 +177,7 @@ def _opened(path: Path) -> Generator[tuple[Database, Layout, list[str]]]:
 def _connected(path: Path, stack: ExitStack) -> Database | None:
     """Open the file as it is; None if SQLite cannot."""
     try:
-        db = connect_configured(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
+        db = open_reader(path, _BUSY_S, is_writable=False)
         stack.callback(db.close, True)
         _check_columns(db)
         db.execute("BEGIN")

@@ -37,6 +37,7 @@ from foveal.stores.port import (
     KeptNote,
     Opened,
     Row,
+    SearchIndex,
     SessionCard,
     Snapshot,
     StoreStats,
@@ -47,9 +48,10 @@ from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
-from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, delete_index, index_file, scope_key
+from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, MemoryIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.index import SUFFIX as INDEXES
-from foveal.stores.sqlite.opening import open_reader, open_store
+from foveal.stores.sqlite.no_commits import NoCommits
+from foveal.stores.sqlite.opening import can_be_written, open_reader, open_store, open_to_read
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
@@ -122,9 +124,14 @@ class HandleLease:
 
 
 class SqliteStore:
-    """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads."""
+    """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads.
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> None:
+    A file that cannot be written is refused, unless it `may_be_read_only`: then all that changes it is refused.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0, may_be_read_only: bool = False
+    ) -> None:
         self.path = resolved(path)
         """The path of the store's file, without symbolic links: its companions lie beside the file itself."""
         self.artifacts = FileArtifacts(artifacts_folder(self.path))
@@ -135,8 +142,14 @@ class SqliteStore:
         self._counted: set[int] = set()
         """Sessions whose index was seen to have all entries."""
         self._lease = HandleLease(self.path)
-        db, file = open_store(self.path, busy_timeout_s)
-        self._commits = GroupCommit(db, self.path, self._lease, file.close)
+        self._memory_indexes: dict[str, MemoryIndex] = {}
+        """Search indexes of a store that cannot be written."""
+        self._is_writable = not may_be_read_only or can_be_written(self.path)
+        if self._is_writable:
+            db, file = open_store(self.path, busy_timeout_s)
+            self._commits = GroupCommit(db, self.path, self._lease, file.close)
+        else:
+            self._commits = NoCommits(self.path, open_to_read(self.path, busy_timeout_s).close)
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
 
@@ -228,17 +241,21 @@ class SqliteStore:
 
         return self._run(lambda db: transactions.relabel(db, self.path, session, change)).tags
 
-    def index(self, session: str) -> FileIndex:
+    def index(self, session: str) -> FileIndex | MemoryIndex:
         self._check_usable()
-        return FileIndex(index_file(self.path, session))
+        if self._is_writable:
+            return FileIndex(index_file(self.path, session))
+        return self._memory_indexes.setdefault(session, MemoryIndex())
 
-    def index_of_all(self) -> FileIndex:
+    def index_of_all(self) -> FileIndex | MemoryIndex:
         return self.index(INDEX_OF_ALL)
 
     def scope(self, name: str) -> "SqliteScope":
         self._check_usable()
         check_scope(name)
-        return SqliteScope(name, self.path, tables=self._tables, run=self._run)
+        return SqliteScope(
+            name, self.path, tables=self._tables, run=self._run, index=lambda: self.index(scope_key(name))
+        )
 
     def delete(
         self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
@@ -384,7 +401,7 @@ class SqliteStore:
         try:
             return self._readers.pop()
         except IndexError:
-            return open_reader(self.path, self._busy_timeout_s)
+            return open_reader(self.path, self._busy_timeout_s, is_writable=self._is_writable)
 
     def _put_back(self, db: Database) -> None:
         if self._is_closed or len(self._readers) >= IDLE_READERS:
@@ -448,15 +465,16 @@ class SqliteScope:
         *,
         tables: Callable[[], AbstractContextManager[Tables]],
         run: Callable[[Callable[[Database], Any]], Any],
+        index: Callable[[], SearchIndex],
     ) -> None:
-        self._name, self._path, self._tables, self._run = name, path, tables, run
+        self._name, self._path, self._tables, self._run, self._index = name, path, tables, run, index
 
     def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
         with self._tables() as tables:
             return _labelled(tables, tables.scoped_records(self._name, since_ms))
 
-    def index(self) -> FileIndex:
-        return FileIndex(index_file(self._path, scope_key(self._name)))
+    def index(self) -> SearchIndex:
+        return self._index()
 
     def notes(self) -> list[KeptNote]:
         with self._tables() as tables:
@@ -492,7 +510,7 @@ def _close_all() -> None:
         store.close()
 
 
-def _end(readers: deque[Database], commits: GroupCommit) -> None:
+def _end(readers: deque[Database], commits: GroupCommit | NoCommits) -> None:
     """Close a store that nobody refers to any more, without waiting for it."""
     while readers:
         readers.popleft().close()
