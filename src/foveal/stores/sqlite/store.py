@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import apsw
 
@@ -55,7 +55,7 @@ from foveal.stores.sqlite.opening import can_be_written, open_reader, open_store
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, TailLost
+from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, StoreFull, TailLost
 
 T = TypeVar("T")
 
@@ -149,7 +149,8 @@ class SqliteStore:
             db, file = open_store(self.path, busy_timeout_s)
             self._commits = GroupCommit(db, self.path, self._lease, file.close)
         else:
-            self._commits = NoCommits(self.path, open_to_read(self.path, busy_timeout_s).close)
+            refusing = NoCommits(self.path, open_to_read(self.path, busy_timeout_s).close)
+            self._commits = cast("GroupCommit", refusing)  # it stands in for one
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
 
@@ -267,8 +268,7 @@ class SqliteStore:
         )
         for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
             delete_index(self.path, name)
-        self._commits.run_alone(self._scrub)
-        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        self._write_anew()
         return gone
 
     def copy_to(self, target: Database) -> None:
@@ -295,8 +295,7 @@ class SqliteStore:
 
     def vacuum(self) -> None:
         """Write the file anew, without the space of deleted rows, and remove what dead writers left beside it."""
-        self._commits.run_alone(self._scrub)
-        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        self._write_anew()
         self.artifacts.sweep()
 
     def tombstones(self) -> list[Tombstone]:
@@ -320,6 +319,18 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _write_anew(self) -> None:
+        """Write the file anew, without the remains of what was deleted; the error says that the deletion itself is done."""
+        try:
+            self._commits.run_alone(self._scrub)
+            self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        except (StoreBusy, StoreFull) as error:
+            reason = "other processes use it" if isinstance(error, StoreBusy) else "there is no space for that"
+            raise type(error)(
+                f"{self.path}: what was deleted cannot be read any more, but bytes of it may be in the file and its -wal, which "
+                f"could not be written anew: {reason}. `foveal store vacuum {self.path}` removes them, as does the next deletion."
+            ) from error
+
     def _scrub(self, db: Database) -> None:
         """Write the file anew, without the remains of deleted rows in it, and empty the WAL."""
         db.execute("VACUUM")
@@ -329,10 +340,7 @@ class SqliteStore:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.BusyError:
                 if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        f"{self.path}: the sessions are deleted, but {self.path.name}-wal still has bytes of them, because "
-                        "another process reads it. They go when it is closed, or with the next deletion."
-                    ) from None
+                    raise
                 time.sleep(0.002)
             else:
                 return
@@ -510,7 +518,7 @@ def _close_all() -> None:
         store.close()
 
 
-def _end(readers: deque[Database], commits: GroupCommit | NoCommits) -> None:
+def _end(readers: deque[Database], commits: GroupCommit) -> None:
     """Close a store that nobody refers to any more, without waiting for it."""
     while readers:
         readers.popleft().close()
