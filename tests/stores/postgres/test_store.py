@@ -1,5 +1,6 @@
 """The store in PostgreSQL: what it promises beyond the contract."""
 
+import shlex
 import subprocess
 import sys
 from base64 import b64encode
@@ -903,3 +904,26 @@ def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer,
     finally:
         statement(store, f"DROP OWNED BY {role}")
         statement(store, f"DROP ROLE {role}")
+
+
+def test_damage_in_a_database_is_told_with_a_command_that_saves_the_rest(
+    server: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`foveal doctor --salvage` reads files alone: what it says of a database can be done."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        for name in ("sound", "damaged"):
+            store.acquire(name).append([draft("e", payload=encode(user(name)))])
+        assert isinstance(store, PostgresStore)
+        statement(
+            store,
+            "UPDATE @entries SET author = 'forged' WHERE session = (SELECT key FROM @sessions WHERE id = 'damaged')",
+        )
+    assert main(["store", "doctor", place]) == 1
+    said = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "--salvage" not in said
+    words = shlex.split(said.partition(": foveal ")[2].replace("NEW.db", str(tmp_path / "new.db")))
+    assert main(["store", "migrate", place, words[-1]]) == 1
+    assert words[:2] == ["store", "migrate"]
+    with SqliteStore(tmp_path / "new.db") as saved:
+        assert [row.id for row in saved.rows("sound")] == ["e"]
