@@ -398,6 +398,7 @@ class PostgresStore:
 
         def job(link: Link) -> list[Tombstone]:
             with link.transaction():
+                check_version(link, self.place)
                 return _delete_all(link, sessions, self.place, now_ms, takeover=takeover, seen=seen)
 
         now_ms = _now_ms()
@@ -419,6 +420,7 @@ class PostgresStore:
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         def job(link: Link) -> None:
             with link.transaction():
+                check_version(link, self.place)
                 for one in tombstones:
                     hashes = bytes.fromhex(one.seed), bytes.fromhex(one.chain)
                     fields = (hashes[0], one.created_ms, one.deleted_ms, one.entries, hashes[1])
@@ -430,6 +432,7 @@ class PostgresStore:
     def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
         def job(link: Link) -> None:
             with link.transaction():
+                check_version(link, self.place)
                 known = _locked(link, session, self.place)
                 _refuse_held(link, session)
                 sealed = msgspec.structs.replace(known, created_ms=created_ms).seal()
@@ -621,6 +624,7 @@ class PostgresStore:
     def _relabel(self, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
         def job(link: Link) -> Labels:
             with link.transaction():
+                check_version(link, self.place)
                 known = _locked(link, session, self.place)
                 kept = link.ask("SELECT title, tags, seal FROM @labels WHERE session = %s", (known.key,))
                 labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS, known.secret)
@@ -831,7 +835,6 @@ def _delete_all(
 
 def _locked(link: Link, session: str, place: str) -> Register:
     """Return the record of a session, which nobody else can change until the transaction ends."""
-    check_version(link, place)
     found = link.ask(f"{_RECORD} FOR UPDATE", {"id": session}) if _is_text(session) else []
     if not found:
         raise NotFound(f"there is no session {session!r} in {place}")
