@@ -38,8 +38,8 @@ WHY_BYTES = (
     " of the log that it touches, of 8 kB, whole, and the next one writes the last of them again: with entries of 1.9 kB, more"
     " than four bytes for each of them, and the fewer the larger they are, or the more writers share a commit. The size of these"
     " pages is fixed when PostgreSQL is compiled, and an append that is acknowledged before its commit would not be durable; so a"
-    " single session stays at about 6, and `session.extend` of many messages is the way to fewer commits. The rest is full images of"
-    " pages after a checkpoint, and the checkpoint."
+    " single session stays at about 6, and `session.extend` of many messages is the way to fewer commits. The rest is full images"
+    " of pages after a checkpoint, and the checkpoint."
 )
 TICKS = os.sysconf("SC_CLK_TCK")
 
