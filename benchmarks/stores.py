@@ -1,12 +1,11 @@
 """What does an append cost in SQLite and in PostgreSQL, and what does opening a session take?
 
-    python benchmarks/stores.py [--seconds 5] [--rounds 3] [--long 100000] [--write]
+    python benchmarks/stores.py [--seconds 5] [--rounds 3] [--long 100000] [--bytes] [--write]
 
 Both stores are on the same disk, in the same run, in turns: a figure of one is compared with its neighbours and no other. Writers
 are threads, each with a session of its own, that append one entry at a time, of the sizes of recorded sessions. The server's CPU
-is that of all its processes. Bytes written are those that its processes write to files, with a checkpoint at the end: for 64
-writers and fewer, and for one session alone that is lived through, with its folds and snapshots. Each commit writes the last page
-of the write-ahead log again, 8 kB, however little it adds: the fewer entries share a commit, the more is written for each byte.
+is that of all its processes. Bytes written are those that its processes write to files, with a checkpoint at the end: by the
+number of writers, by the size of the entries of one writer, and for one session that is lived through, with folds and snapshots.
 """
 
 import argparse
@@ -31,10 +30,21 @@ from synthetic import TOOLS, messages, short_messages
 
 RESULTS = Path(__file__).parent / "results" / "stores.md"
 WRITERS = (1, 8, 64)
+SIZES = (500, 2_000, 8_000, 32_000)
+"""Bytes of an entry, for the curve of bytes written."""
+BYTES_HEADING = "## Bytes written"
+WHY_BYTES = (
+    "The write-ahead log grows by about a byte for each that is appended. But a commit of a writer that is alone writes the pages"
+    " of the log that it touches, of 8 kB, whole, and the next one writes the last of them again: with entries of 1.9 kB, more"
+    " than four bytes for each of them, and the fewer the larger they are, or the more writers share a commit. The size of these"
+    " pages is fixed when PostgreSQL is compiled, and an append that is acknowledged before its commit would not be durable; so a"
+    " single session stays at about 6, and `session.extend` of many messages is the way to fewer commits. The rest is full images"
+    " of pages after a checkpoint, and the checkpoint."
+)
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def payloads(count: int = 512) -> list[bytes]:
+def real_sizes(count: int = 512) -> list[bytes]:
     """Return payloads of about 1.9 kB on average, as 42 recorded sessions have them, of words."""
     draw = random.Random(1)
     words = [f"word{number}" for number in range(3_000)]
@@ -42,10 +52,16 @@ def payloads(count: int = 512) -> list[bytes]:
     return [" ".join(draw.choice(words) for _ in range(size // 8 + 1)).encode() for size in sizes]
 
 
-PAYLOADS = payloads()
+PAYLOADS = real_sizes()
 
 
-def append(store: Store, writers: int, seconds: float, run: str) -> dict[str, float]:
+def words(size: int, count: int = 64) -> list[bytes]:
+    """Return payloads of this size, of numbers as tools print them, which the database compresses to about a half."""
+    draw = random.Random(2)
+    return [b" ".join(b"%d" % draw.getrandbits(60) for _ in range(size // 18 + 1))[:size] for _ in range(count)]
+
+
+def append(store: Store, writers: int, seconds: float, run: str, payloads: list[bytes] = PAYLOADS) -> dict[str, float]:
     """Let so many writers append for some seconds, and return the rate and the CPU of this process."""
     held = [store.acquire(f"{run}-{number}") for number in range(writers)]
     done, sent = [0] * writers, [0] * writers
@@ -55,7 +71,7 @@ def append(store: Store, writers: int, seconds: float, run: str) -> dict[str, fl
         writer, draw = held[number], random.Random(number)
         together.wait()
         while time.monotonic() < ends[0]:
-            data = draw.choice(PAYLOADS)
+            data = draw.choice(payloads)
             writer.append([Draft(f"{number}-{done[number]}", None, 1, "agent", data)])
             done[number] += 1
             sent[number] += len(data)
@@ -180,8 +196,18 @@ def amplification(postgres: PostgresStore, server: PostgresServer, count: int, s
             "| | appended | write-ahead log for a byte | written for a byte |",
             "|---|---|---|---|",
             *(
-                measured(f"{writers} writers", lambda n=writers: append(postgres, n, seconds, f"bytes{n}")["bytes"])
+                measured(
+                    f"{writers} writer{'s' if writers > 1 else ''}",
+                    lambda n=writers: append(postgres, n, seconds, f"bytes{n}")["bytes"],
+                )
                 for writers in WRITERS
+            ),
+            *(
+                measured(
+                    f"1 writer, entries of {size:,} bytes",
+                    lambda n=size: append(postgres, 1, seconds, f"size{n}", words(n))["bytes"],
+                )
+                for size in SIZES
             ),
             measured(f"one session alone, {count:,} messages", lambda: live(postgres, "written", count)),
         ]
@@ -189,16 +215,35 @@ def amplification(postgres: PostgresStore, server: PostgresServer, count: int, s
     return lines
 
 
+def bytes_written(programs: Path, seconds: float) -> list[str]:
+    """Return the part about bytes written, of a server of its own: another one would have the work of its earlier sessions to do,
+    and so would one whose tables are cleaned meanwhile."""
+    settings = {"max_wal_size": "4GB", "autovacuum": "off"}
+    server = PostgresServer(programs, folder=Path(tempfile.gettempdir()), settings=settings).start()
+    try:
+        with tempfile.TemporaryDirectory() as place, PostgresStore(server.url, cache=Path(place)) as postgres:
+            return [BYTES_HEADING, "", *amplification(postgres, server, 2_000, seconds), "", WHY_BYTES, ""]
+    finally:
+        server.remove()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--long", type=int, default=100_000, help="messages of the long session")
-    parser.add_argument("--write", action="store_true", help="write results/stores.md")
+    parser.add_argument("--bytes", action="store_true", help="measure the bytes written alone")
+    parser.add_argument("--write", action="store_true", help="write results/stores.md, or that part of it")
     args = parser.parse_args()
     programs = find_postgres()
     if programs is None:
         raise SystemExit("no PostgreSQL server is installed")
+    written = bytes_written(programs, args.seconds)
+    if args.bytes:
+        if args.write:
+            before = RESULTS.read_text(encoding="utf-8").partition(BYTES_HEADING)[0]
+            RESULTS.write_text(before + "\n".join(written), encoding="utf-8")
+        return
     load = f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.0f} at the start"
     with tempfile.TemporaryDirectory() as place:
         server = PostgresServer(programs, folder=Path(tempfile.gettempdir()), settings={"max_wal_size": "4GB"}).start()
@@ -209,7 +254,7 @@ def main() -> None:
                     [f"{args.rounds} rounds of {args.seconds:.0f} s in turns, medians; one disk, {load}."],
                     ["", "## Appends of one entry", "", *rates(sqlite, postgres, server, args)],
                     ["", "## Opening a session in PostgreSQL", "", *openings(postgres, (700, args.long))],
-                    ["", "## Bytes written", "", *amplification(postgres, server, 2_000, args.seconds), ""],
+                    ["", *written],
                 ]
         finally:
             server.remove()

@@ -13,6 +13,7 @@ import pytest
 from foveal.cli.arguments import command_line
 from foveal.cli.commands import COMMANDS
 from foveal.cli.parser import make_parser, parse
+from foveal.values.errors import BadInput
 
 
 def test_help_on_all_commands_loads_none_of_them():
@@ -115,3 +116,34 @@ def test_the_command_names_itself_by_a_word_that_works(monkeypatch, tmp_path):
 def test_all_commands_have_a_parser():
     """The table names every command that there is."""
     assert make_parser(()).format_help()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pin S --remove E",
+        "pin S E --remove",
+        "pin --remove S E",
+        "pin S --reason R E",
+        "label S --title T --store a.db",
+        "store migrate a.db --json b.db",
+        "delete s --yes t",
+    ],
+)
+def test_options_may_stand_between_the_words_of_a_command(line):
+    """A word that may be left out is not taken for missing because an option comes before it."""
+    args = vars(parse(line.split()))
+    words = [args.get(name) for name in ("session", "entry", "place", "target")]
+    assert [word for word in words if word] + (args.get("sessions") or []) in (
+        ["S", "E"],
+        ["S"],
+        ["a.db", "b.db"],
+        ["s", "t"],
+    )
+
+
+def test_a_word_too_many_is_refused_wherever_it_stands():
+    """The options between the words do not hide it."""
+    for line in ("pin S --remove E X", "pin S E X --remove", "pin S --remove -x"):
+        with pytest.raises(BadInput, match=r"unrecognized arguments: -?[xX]"):
+            parse(line.split())

@@ -57,6 +57,18 @@ def test_no_byte_of_a_deleted_session_is_left(path: Path) -> None:
     assert examine(path).damage == ()
 
 
+def test_a_session_that_was_deleted_before_is_said_to_be_so(path: Path) -> None:
+    """Whoever was interrupted within a deletion asks for it again, and is told how what was left of it goes."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "CANARY")
+        store.delete(["goes"])
+        with pytest.raises(NotFound, match="deleted before; if that was interrupted, `foveal store vacuum`"):
+            delete_sessions(store, ["goes"])
+        for never in ("never", "\ud800"):
+            with pytest.raises(NotFound, match=r"nothing was deleted$"):
+                delete_sessions(store, [never])
+
+
 def test_a_process_killed_after_a_deletion_leaves_a_whole_store(path: Path) -> None:
     """The WAL that a deletion empties is not mistaken for a lost one."""
     code = (
@@ -220,7 +232,7 @@ def test_artifacts_go_although_the_file_could_not_be_written_anew(path: Path) ->
         reader = apsw.Connection(str(path))
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sessions").fetchall()
-        with pytest.raises(StoreBusy, match="the sessions are deleted"):
+        with pytest.raises(StoreBusy, match="what was deleted cannot be read any more"):
             delete_sessions(other, ["goes"])
         reader.close()
         assert (store.cards(), store.artifacts.names()) == ([], [])

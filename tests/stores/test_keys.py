@@ -36,3 +36,19 @@ def test_keys_that_everybody_may_replace_are_refused(tmp_path: Path) -> None:
     file.chmod(0o666)
     with pytest.raises(BadInput, match="chmod 600"):
         read_keys(file)
+
+
+@pytest.mark.parametrize("text", ["ké", "“" + "A" * 43 + "”", "\u200b" + "A" * 43 + "="])
+def test_a_key_with_letters_that_no_key_has_is_refused_in_words(tmp_path: Path, text: str) -> None:
+    """What a word processor makes of a key is told like any other that is none."""
+    (tmp_path / "keys").write_text(text, "utf-8")
+    with pytest.raises(BadInput, match="is not 32 bytes in base64"):
+        read_keys(tmp_path / "keys")
+
+
+def test_a_file_of_keys_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Some editors write one before everything that they save."""
+    (tmp_path / "keys").write_text("A" * 43 + "=", "utf-8-sig")
+    (tmp_path / "plain").write_text("A" * 43 + "=", "utf-8")
+    wrapped = read_keys(tmp_path / "plain").wrap(b"data key", b"s")
+    assert read_keys(tmp_path / "keys").unwrap(wrapped, b"s") == b"data key"

@@ -1,14 +1,18 @@
 """Artifacts in object stores: in memory, and on a server that speaks S3."""
 
 import http.client
+import http.server
 import os
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import pytest
 
@@ -19,6 +23,8 @@ from obstore.exceptions import PermissionDeniedError
 
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.artifacts_place import open_artifacts
+from foveal.stores.encrypted_artifacts import EncryptedArtifacts
+from foveal.stores.keys import LocalKeys
 from foveal.stores.memory import MemoryStore
 from foveal.stores.objects import SPOOL_BYTES, ObjectArtifacts
 from foveal.stores.port import Artifacts, Store
@@ -214,3 +220,201 @@ def test_a_place_of_artifacts_is_a_folder_or_a_bucket(tmp_path: Path) -> None:
     assert (tmp_path / "a").is_dir()
     with pytest.raises(BadInput, match="ftp:// is no place of artifacts"):
         open_artifacts("ftp://h/x")
+
+
+def _note_uploads(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets the mode of every put of content from now on."""
+    modes, put = list[object](), obstore.put
+
+    def noted(store: Any, path: str, file: Any, **options: Any) -> object:
+        if file != b"":
+            modes.append(options.get("mode"))
+        return put(store, path, file, **options)
+
+    monkeypatch.setattr(obstore, "put", noted)
+    return modes
+
+
+@pytest.mark.parametrize("size", [3, SPOOL_BYTES + 7], ids=["small", "large"])
+def test_bytes_that_are_there_are_not_uploaded_again(bucket: str, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """The second put of the same bytes, by another handle, sends none of them."""
+    modes, data = _note_uploads(monkeypatch), [b"x" * size]
+    first = open_artifacts(f"s3://{bucket}").put(data)
+    assert len(modes) == 1
+    assert open_artifacts(f"s3://{bucket}").put(data) == first
+    assert len(modes) == 1
+
+
+def test_eight_that_put_the_same_bytes_at_once_make_one_object(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have seen that nothing is there: the bucket takes the object of one of them, and none writes over it."""
+    modes, together = _note_uploads(monkeypatch), threading.Barrier(8)
+    put, made = obstore.put, list[str]()
+
+    def late(store: Any, path: str, file: Any, **options: Any) -> object:
+        together.wait()
+        done = put(store, path, file, **options)
+        made.append(path)
+        return done
+
+    monkeypatch.setattr(obstore, "put", lambda *given, **options: (put if given[2] == b"" else late)(*given, **options))
+    with ThreadPoolExecutor(8) as pool:
+        cards = list(pool.map(lambda _: open_artifacts(f"s3://{bucket}").put([b"the same"]), range(8)))
+    assert modes == ["create"] * 8
+    assert len(made) == len(set(cards)) == 1
+    assert b"".join(open_artifacts(f"s3://{bucket}").read(cards[0].sha256)) == b"the same"
+
+
+def test_eight_that_put_the_same_bytes_into_a_folder_at_once_make_one_file(tmp_path: Path) -> None:
+    """Each of them may name it when its put returns, and nothing else is left in the folder."""
+    with ThreadPoolExecutor(8) as pool:
+        cards = list(pool.map(lambda _: open_artifacts(tmp_path / "a").put([b"the same"] * 1000), range(8)))
+    assert len(set(cards)) == 1
+    assert [path.name for path in (tmp_path / "a").rglob("*") if path.is_file()] == [cards[0].sha256]
+    assert b"".join(open_artifacts(tmp_path / "a").read(cards[0].sha256)) == b"the same" * 1000
+
+
+def test_an_artifact_under_a_lost_key_is_written_over_by_the_next_put() -> None:
+    """Its name is of the plain bytes, so that an object of this name may be one that nobody can read any more."""
+    shelf = ObjectArtifacts("memory:///")
+    lost, now = (EncryptedArtifacts(shelf, LocalKeys("A" * 42 + last + "=", "test")) for last in "AE")
+    name = lost.put([b"plain"]).sha256
+    now.put([b"plain"])
+    assert b"".join(now.read(name)) == b"plain"
+
+
+def test_an_object_that_went_while_its_put_found_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deletion that began before is under way: the put does not rely on what it saw."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"shared"]).sha256
+    put = obstore.put
+
+    def deleted_meanwhile(store: Any, path: str, file: Any, **options: Any) -> object:
+        monkeypatch.undo()
+        obstore.delete(store, f"{name[:2]}/{name}")
+        return put(store, path, file, **options)
+
+    monkeypatch.setattr(obstore, "put", deleted_meanwhile)
+    artifacts.put([b"shared"])
+    assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_a_put_that_finds_its_bytes_while_they_are_being_deleted_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion has looked already, and deletes after the put has seen the object: the put waits, and makes it again."""
+    artifacts, delete, get = ObjectArtifacts("memory:///"), obstore.delete, obstore.get
+    name = artifacts.put([b"shared"]).sha256
+    has_looked = threading.Event()
+
+    def put() -> None:
+        artifacts.put([b"shared"])
+        has_looked.set()
+
+    other = threading.Thread(target=put)
+
+    def noted(store: Any, path: str, **options: Any) -> object:
+        try:
+            return get(store, path, **options)
+        finally:
+            if threading.current_thread() is other and path.endswith(".deleting"):
+                has_looked.set()
+
+    def late(store: Any, path: str) -> None:
+        if path.endswith(name):
+            other.start()
+            assert has_looked.wait(60)
+        delete(store, path)
+
+    monkeypatch.setattr(obstore, "get", noted)
+    monkeypatch.setattr(obstore, "delete", late)
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    other.join()
+    assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_a_deletion_that_was_killed_holds_up_no_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sign of a deletion under way is waited for, and not for ever."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"shared"]).sha256
+    obstore.put(artifacts._objects, f"{name[:2]}/{name}.deleting", b"")
+    monkeypatch.setattr("foveal.stores.objects.DELETING_S", 0.0)
+    assert artifacts.put([b"shared"]).sha256 == name
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    assert [meta["path"] for page in obstore.list(artifacts._objects) for meta in page] == []
+
+
+def test_who_may_not_list_a_bucket_may_still_put(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 refuses such a role the look at an object that is not there, in place of saying so."""
+    artifacts, get = ObjectArtifacts("memory:///"), obstore.get
+
+    def refuse_what_is_absent(store: Any, path: str, **options: Any) -> object:
+        try:
+            return get(store, path, **options)
+        except FileNotFoundError:
+            raise PermissionDeniedError("AccessDenied") from None
+
+    monkeypatch.setattr(obstore, "get", refuse_what_is_absent)
+    name = artifacts.put([b"x"]).sha256
+    artifacts.put([b"x"])
+    assert b"".join(artifacts.read(name)) == b"x"
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+
+
+def test_a_deleted_artifact_leaves_nothing_in_its_bucket(bucket: str) -> None:
+    """Neither the time of a second put nor what was derived from it stays beside it."""
+    artifacts = ObjectArtifacts(f"s3://{bucket}")
+    name = artifacts.put([b"shared"]).sha256
+    artifacts.put([b"shared"])
+    artifacts.write_sidecar(name, b"derived")
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    assert [meta["path"] for page in obstore.list(artifacts._objects) for meta in page] == []
+
+
+class _WithoutConditions(http.server.BaseHTTPRequestHandler):
+    """An S3 server that does not know If-None-Match, and says so."""
+
+    protocol_version = "HTTP/1.1"
+    kept: dict[str, bytes]
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        is_refused = "If-None-Match" in self.headers
+        if not is_refused:
+            self.kept[self.path] = data
+        self._answer(501 if is_refused else 200, b"<Error><Code>NotImplemented</Code></Error>" if is_refused else b"")
+
+    def do_HEAD(self) -> None:
+        self._answer(200 if self.path in self.kept else 404, b"")
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("ETag", '"x"')
+        self.send_header("Last-Modified", "Wed, 18 Nov 2026 20:00:00 GMT")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["told by AWS_CONDITIONAL_PUT", "found out"])
+def test_a_provider_without_conditional_puts_is_written_over(monkeypatch: pytest.MonkeyPatch, *, is_told: bool) -> None:
+    """The bytes of a name are the same, whoever puts them: nothing is refused for want of the condition."""
+    kept = dict[str, bytes]()
+    handler = type("Handler", (_WithoutConditions,), {"kept": kept})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        artifacts = ObjectArtifacts("memory:///")
+        how: Any = {"conditional_put": "disabled"} if is_told else {}
+        artifacts._objects = obstore.store.S3Store(
+            "bucket",
+            endpoint=f"http://127.0.0.1:{server.server_port}",
+            client_options={"allow_http": True},
+            retry_config={"max_retries": 0},
+            access_key_id="a",
+            secret_access_key="b",
+            region="r",
+            **how,
+        )
+        names = [artifacts.put([data]).sha256 for data in (b"one", b"two")]
+        server.shutdown()
+    assert kept == {f"/bucket/{name[:2]}/{name}": data for name, data in zip(names, (b"one", b"two"), strict=True)}

@@ -65,9 +65,9 @@ def existing_place(named: str | None, how: str = "with --store FILE") -> Path | 
     return place
 
 
-def open_place(place: Path | DatabaseAddress) -> Store:
+def open_place(place: Path | DatabaseAddress, *, may_be_read_only: bool = False) -> Store:
     """Open the store of a place, with the keys that $FOVEAL_KEYS names and for the tenant in $FOVEAL_TENANT."""
-    return open_store(place, **private_options())
+    return open_store(place, may_be_read_only=may_be_read_only, **private_options())
 
 
 def private_options() -> dict[str, str | None]:
@@ -76,8 +76,8 @@ def private_options() -> dict[str, str | None]:
 
 
 def existing_store(named: str | None) -> Store:
-    """Return the store of this place, for a `with` block. Never creates a file."""
-    return open_place(existing_place(named))
+    """Return the store of this place, for a `with` block. Never creates a file, and reads one that cannot be written."""
+    return open_place(existing_place(named), may_be_read_only=True)
 
 
 def command_line() -> str:

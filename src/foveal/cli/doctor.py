@@ -78,7 +78,11 @@ def print_report(found: Report, kept: Report | None, out: Output) -> None:
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:
-        out.line(f"Save what is whole with: {shlex.join(['foveal', 'doctor', found.path, '--salvage', 'NEW.db'])}")
+        is_file = "://" not in found.path
+        words = ["doctor", found.path, "--salvage", "NEW.db"] if is_file else ["store", "migrate", found.path, "NEW.db"]
+        out.line(
+            f"Save {'what is' if is_file else 'the sessions that are'} whole with: {shlex.join(['foveal', *words])}"
+        )
 
 
 def _print_indexes(found: Report, shelf: IndexFiles, swept: int | None, *, out: Output) -> None:

@@ -20,6 +20,27 @@ class _Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}; see `{self.prog} --help`")
 
 
+class _Command(_Parser):
+    """The parser of one command, whose options may stand between its words.
+
+    Before an option, argparse takes a word that may be left out for missing, and has no use for it then. Its own remedy reads the
+    options first and the words after that; it cannot be used for all lines, since it takes words behind `--` for options.
+    """
+
+    _is_second = False
+    """Whether the line was read before, and is read for its options first."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        found, rest = super().parse_known_args(args, namespace)
+        if self._is_second or not rest or "--" in args or any(word.startswith("-") for word in rest):
+            return found, rest
+        self._is_second = True
+        try:
+            return self.parse_known_intermixed_args(args)
+        finally:
+            self._is_second = False
+
+
 class _Version(argparse.Action):
     """Prints the version."""
 
@@ -99,4 +120,4 @@ def _frame() -> tuple[argparse.ArgumentParser, Any]:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    return parser, parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    return parser, parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Command)

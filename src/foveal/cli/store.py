@@ -113,7 +113,7 @@ def _report(found: Report, out: Output) -> int:
 
 def _stats(args: Namespace, out: Output) -> int:
     place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
-    with open_place(place) as store:
+    with open_place(place, may_be_read_only=True) as store:
         found = store.stats()
     if out.is_json:
         out.document(msgspec.to_builtins(found))

@@ -23,6 +23,7 @@ def open_store(
     artifacts: str | Path | None = None,
     tenant: str | None = None,
     keys: "Keys | str | Path | None" = None,
+    may_be_read_only: bool = False,
 ) -> Store:
     """Open the store at a place, made if it is new.
 
@@ -32,12 +33,15 @@ def open_store(
 
     With a `tenant`, the sessions of that tenant are all that there is. With `keys` (a file, `env:NAME`, or an object that asks a
     service for keys), each session that is made from now on is encrypted under a key of its own.
+
+    A file that cannot be written is refused, unless it `may_be_read_only`: then it is read, and all that changes it is refused. A
+    database is read by a role that may do no more in any case, if its tables are of this version.
     """
     if (tenant is not None or keys is not None) and find_spec("cryptography") is None:
         raise MissingExtra("A store with tenants or keys", "keys")
     if isinstance(keys, str | Path):
         keys = import_module("foveal.stores.keys").read_keys(keys)
-    store = _open(place, artifacts)
+    store = _open(place, artifacts, may_be_read_only=may_be_read_only)
     if tenant is None and keys is None:
         return store
     try:
@@ -47,12 +51,13 @@ def open_store(
         raise
 
 
-def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None) -> Store:
+def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None, *, may_be_read_only: bool) -> Store:
     found = place if isinstance(place, DatabaseAddress) else find_place(place)
     if isinstance(found, Path):
         if artifacts is not None:
             raise BadInput(f"artifacts={str(artifacts)!r}: only a store in PostgreSQL keeps its artifacts elsewhere")
-        return MemoryStore() if str(found) == ":memory:" else sqlite.SqliteStore(found)
+        is_memory = str(found) == ":memory:"
+        return MemoryStore() if is_memory else sqlite.SqliteStore(found, may_be_read_only=may_be_read_only)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
     return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=artifacts)

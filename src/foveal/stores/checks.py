@@ -18,7 +18,7 @@ NOTE_BYTES = 8_192
 """Longest note: two thousand tokens, of which a small share of every prompt must hold many."""
 
 TITLE_BYTES = 1_024
-"""Longest title of a session as it is kept: a line or two, also if it is encrypted."""
+"""Longest title of a session: a line or two."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -51,9 +51,9 @@ def check_same_scope(session: str, known: str | None, wanted: str | None) -> Non
         )
 
 
-def check_title(title: str | None) -> None:
-    """Raise `BadInput` unless this can be the title of a session, or is None."""
-    problem = None if title is None else _problem(title, TITLE_BYTES)
+def check_title(title: str | None, secret: bytes = b"") -> None:
+    """Raise `BadInput` unless this can be the title of a session that has this secret, or is None."""
+    problem = None if title is None else _problem(title, _kept_bytes(TITLE_BYTES, secret))
     if problem:
         raise BadInput(f"the title {title!r:.80} {problem}")
 
@@ -64,15 +64,16 @@ def check_tag(tag: str) -> None:
         raise BadInput(f"the tag {tag!r:.80} {problem}")
 
 
-def check_note(note: KeptNote) -> None:
-    """Raise `BadInput` unless this note can be kept."""
+def check_note(note: KeptNote, secret: bytes = b"") -> None:
+    """Raise `BadInput` unless this note of a session that has this secret can be kept."""
     for what, name in (("key", note.key), ("author", note.author)):
         if problem := _problem(name):
             raise BadInput(f"the {what} {name!r:.80} of a note {problem}")
     size = len(note.text.encode("utf-8", "surrogatepass"))
-    if not note.text.strip() or size > NOTE_BYTES:
+    most = _kept_bytes(NOTE_BYTES, secret)
+    if not note.text.strip() or size > most:
         raise BadInput(
-            f"the text of the note {note.key!r:.80} has {size:,} bytes; give 1 to {NOTE_BYTES:,}, and not only spaces"
+            f"the text of the note {note.key!r:.80} has {size:,} bytes; give 1 to {most:,}, and not only spaces"
         )
     if _SURROGATES.search(note.text):
         raise BadInput(f"the text of the note {note.key!r:.80} holds lone surrogates, which no store keeps")
@@ -99,6 +100,11 @@ def check_sealed(session: str, secret: bytes, text: str | None) -> None:
         )
 
 
+def _kept_bytes(most: int, secret: bytes) -> int:
+    """Return the most bytes that a store keeps of a text: in base64, with nonce and tag, if the session is encrypted."""
+    return -(-(most + _LEAST_SEALED_BYTES) // 3) * 4 if secret.startswith(ENVELOPE) else most
+
+
 def is_artifact(name: str) -> bool:
     """Return whether this can be the name of an artifact."""
     return _SHA256.fullmatch(name) is not None
@@ -116,10 +122,15 @@ def check_span(start: int) -> None:
         raise BadInput(f"a span of an artifact cannot begin at byte {start}; the first one is 0")
 
 
+def children_span(session: str) -> tuple[str, str]:
+    """Return the name from which on all children of a session have theirs, and the first name behind them."""
+    return f"{session}/", f"{session}0"  # the sign after /
+
+
 def check_seen(found: Mapping[str, int], names: Iterable[str], seen: Mapping[str, int]) -> None:
     """Raise `SessionChanged` unless the sessions that are to be deleted have as many entries as were seen, and no other child.
 
-    `found` are their entries now, `names` those of all sessions.
+    `found` are their entries now, `names` those of all sessions, or of their children alone.
     """
     changed = [name for name, entries in found.items() if entries != seen.get(name)]
     children = [

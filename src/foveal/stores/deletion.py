@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from foveal.stores.chain import seed
 from foveal.stores.port import SessionCard, Store, Tombstone
 from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
 from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreError
@@ -39,8 +40,22 @@ def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
     """Return the cards of these sessions and of their children, each once; `NotFound` if a name is unknown."""
     cards, wanted = store.cards(), set(names)
     for name in sorted(wanted - {card.id for card in cards}):
-        raise NotFound(f"there is no session {name!r}; nothing was deleted")
+        raise NotFound(f"there is no session {name!r}; nothing was deleted{_told_before(store, name)}")
     return [card for card in cards if card.id in wanted or not wanted.isdisjoint(parents_of(card.id))]
+
+
+def _told_before(store: Store, name: str) -> str:
+    """Return what is to be said of a session that was deleted before: whoever was interrupted then asks again."""
+    try:
+        known = seed(name).hex()
+    except UnicodeEncodeError:
+        return ""  # no session can have such a name
+    if all(one.seed != known for one in store.tombstones()):
+        return ""
+    return (
+        ". It was deleted before; if that was interrupted, `foveal store vacuum` removes what it left: bytes at once, and "
+        "artifacts when they are a day old"
+    )
 
 
 def expired(store: Store, before_ms: int) -> list[SessionCard]:

@@ -56,7 +56,7 @@ class LocalKeys:
         for number, word in enumerate(text.split(), start=1):
             try:
                 key = b64decode(word, validate=True)
-            except binascii.Error:
+            except ValueError:  # of letters beyond ASCII, too
                 key = b""
             if len(key) != KEY_BYTES:
                 raise BadInput(
@@ -145,7 +145,7 @@ def read_keys(place: str | Path) -> LocalKeys:
                 f"any user may write {text} (mode {stat.S_IMODE(mode):o}), and so choose the key of new sessions. "
                 f"See whether its keys are yours, then: chmod 600 {text}"
             )
-        return LocalKeys(Path(place).read_text("utf-8"), text)
+        return LocalKeys(Path(place).read_text("utf-8-sig"), text)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"keys cannot be read from {text}: {error}") from None
 

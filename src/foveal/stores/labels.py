@@ -23,9 +23,9 @@ class Labels(msgspec.Struct, frozen=True):
     tags: tuple[str, ...] = ()
     """In their order as text, each once."""
 
-    def entitled(self, title: str | None) -> "Labels":
-        """Return the labels with another title; `BadInput` if it cannot be one."""
-        check_title(title)
+    def entitled(self, title: str | None, secret: bytes = b"") -> "Labels":
+        """Return the labels with another title; `BadInput` if it cannot be that of a session that has this secret."""
+        check_title(title, secret)
         return Labels(title, self.tags)
 
     def tagged(self, add: Sequence[str], remove: Sequence[str]) -> "Labels":

@@ -269,7 +269,7 @@ class MemoryStore:
         with self._lock:
             log = self._log(session)
             check_sealed(log.id, log.secret, title)
-            log.labels = log.labels.entitled(title)
+            log.labels = log.labels.entitled(title, log.secret)
 
     def tag(self, session: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> tuple[str, ...]:
         with self._lock:
@@ -389,11 +389,11 @@ class MemoryScope:
             return sorted(self._state.notes.values(), key=lambda note: (-note.time_ms, note.key))
 
     def keep(self, note: KeptNote) -> None:
-        check_note(note)
         with self._lock:
             log = self._logs.get(note.session)
             if log is None or log.scope != self._name:
                 raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+            check_note(note, log.secret)
             check_sealed(log.id, log.secret, note.text)
             self._state.notes[note.key] = note
             self._state.changes += 1

@@ -96,7 +96,7 @@ def copy_store(
     not wait for writers and needs no keys."""
     if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
-    with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant) as source:
+    with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as source:
         _check_keys(source)  # before anything is made
         with open_store(file, keys=keys, tenant=tenant) as copy:
             done = move_sessions(source, copy, holds=False)
@@ -113,7 +113,7 @@ def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, ten
         return examine(place)
     if isinstance(place, Path) and (found := examine(place)).damage:
         return found  # it may not open
-    with open_store(place, keys=keys, tenant=tenant) as store:
+    with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
         return examine_store(store, str(place))
 
 

@@ -1,17 +1,23 @@
 """Artifacts in an object store: S3 and its kin, Google Cloud Storage, Azure. Folders are kept by `FileArtifacts`, which syncs.
 
-A put writes over an object of the same name, which has the same bytes or is damaged: so a put heals, and is the newest one if a
-deletion is under way. The time of a put, by the clock of its process, is kept with the object: the server's own has seconds only.
+A put makes an object only if there is none, by the provider's own condition. One that is there already and has the same bytes, by
+the digest that is kept with it, is not uploaded again; any other one is written over: it is damaged, or under another key. Above
+`SPOOL_BYTES`, and where the provider knows no such condition, two puts at the same moment write the same bytes over each other.
+
+The time of a put, by the clock of its process, is kept with the object: the server's own has seconds only. That of a put which
+found its bytes is kept in an object of its own. A deletion leaves a sign beside the artifact before it reads these times, and
+such a put looks for the sign after it has written its own: so one of the two sees the other, and the put waits and looks again.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256 as new_sha256
 from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Literal
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotSupportedError, PermissionDeniedError
 from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
@@ -26,6 +32,12 @@ READ_BYTES = 1 << 20
 _PUT_MS = "fovealputms"
 """The name of the time of a put: of letters alone, since Azure allows no hyphen in it and proxies drop headers with a _."""
 _OLD_PUT_MS = "foveal-put-ms"
+_DIGEST = "fovealdigest"
+"""The name of the hash of the bytes of an object, which may be another one than that of its name."""
+DELETING_S = 10.0
+"""Longest wait for a deletion under way: it takes a few requests, unless its process was killed."""
+_LOOKS = 4
+"""Looks at an artifact that others put and delete at the same moment, before it is written over whatever is there."""
 
 _PUT_AGAIN = "Nothing names it yet: put it again"
 _READ_AGAIN = "Nothing was changed: read it again; if that was refused, see whether these credentials may read there"
@@ -40,6 +52,8 @@ class ObjectArtifacts:
     def __init__(self, url: str) -> None:
         self.place = without_secrets(url)
         """The place for people: without whatever was secret in the address."""
+        self._has_conditions = True
+        """Whether the provider is believed to make an object only if there is none."""
         try:
             self._objects = from_url(url)
         except (BaseError, ValueError) as error:
@@ -52,11 +66,8 @@ class ObjectArtifacts:
                 tally.add(chunk)
                 spool.write(chunk)
             card = tally.card()
-            spool.seek(0)
-            place = self._path(card.sha256 if name is None else name())
             with self._plain_errors(_PUT_AGAIN):
-                # In pieces, so that a large artifact is never in memory at once.
-                obstore.put(self._objects, place, spool, attributes={_PUT_MS: str(_now_ms())})  # pyright: ignore[reportArgumentType]
+                self._keep(self._path(card.sha256 if name is None else name()), card, spool)
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -87,17 +98,17 @@ class ObjectArtifacts:
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         path = self._path(sha256)
-        try:
-            with self._plain_errors(_DELETE_AGAIN, sha256):
-                known = obstore.get(self._objects, path, options={"head": True}).attributes
-                put_ms = int(known.get(_PUT_MS, known.get(_OLD_PUT_MS, 0)))
-                if put_ms > unless_put_after_ms:
+        with self._plain_errors(_DELETE_AGAIN):
+            if self._is_newer(path, unless_put_after_ms):
+                return False
+            obstore.put(self._objects, self._sign(path), b"")
+            try:
+                if self._is_newer(path, unless_put_after_ms):
                     return False
-                obstore.delete(self._objects, path)
-        except NotFound:
-            return False
-        with suppress(FileNotFoundError), self._plain_errors(_DELETE_AGAIN):
-            obstore.delete(self._objects, self._sidecar(sha256))
+                for each in (path, self._sidecar(sha256), self._time(path)):
+                    self._remove(each)
+            finally:
+                self._remove(self._sign(path))
         return True
 
     def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
@@ -110,6 +121,84 @@ class ObjectArtifacts:
             pages = obstore.list(self._objects)  # pyright: ignore[reportUnknownMemberType]
             paths = [meta["path"] for page in pages for meta in page]
         return sorted(name for path in paths if is_artifact(name := path.rpartition("/")[2]))
+
+    def _keep(self, path: str, card: ArtifactCard, spool: IO[bytes]) -> None:
+        """Make the object unless one of the same bytes is there."""
+        for _ in range(_LOOKS):
+            known = self._seen(path)
+            if known is None:
+                if self._make(path, card, spool):
+                    return
+            elif not _is_of(known, card, path):
+                break
+            else:
+                obstore.put(self._objects, self._time(path), b"", attributes={_PUT_MS: str(_now_ms())})
+                self._await_deletion(path)
+                if self._attributes(path) is not None:
+                    return
+        self._upload(path, card, spool, mode="overwrite")
+
+    def _make(self, path: str, card: ArtifactCard, spool: IO[bytes]) -> bool:
+        """Make the object if there is none, and return whether it was made by this call. A large one is written over what was
+        made since the last look: in parts, so that it is never in memory at once, for which there is no condition."""
+        if card.size_bytes <= SPOOL_BYTES and self._has_conditions:
+            try:
+                self._upload(path, card, spool, mode="create")
+            except AlreadyExistsError:
+                return False
+            except (NotSupportedError, NotImplementedError):
+                self._has_conditions = False
+            except GenericError as error:
+                if "NotImplemented" not in str(error) and "501" not in _said(error):
+                    raise
+                self._has_conditions = False
+            else:
+                return True
+        self._upload(path, card, spool, mode="overwrite")
+        return True
+
+    def _upload(self, path: str, card: ArtifactCard, spool: IO[bytes], *, mode: Literal["create", "overwrite"]) -> None:
+        spool.seek(0)
+        told = {_PUT_MS: str(_now_ms()), _DIGEST: card.sha256}
+        obstore.put(self._objects, path, spool, attributes=told, mode=mode)  # pyright: ignore[reportArgumentType]
+
+    def _attributes(self, path: str) -> dict[str, str] | None:
+        """Return the attributes of an object, and its size as `size`; None if it is not there."""
+        try:
+            found = obstore.get(self._objects, path, options={"head": True})
+        except FileNotFoundError:
+            return None
+        return {**{str(key): value for key, value in found.attributes.items()}, "size": str(found.meta["size"])}
+
+    def _seen(self, path: str) -> dict[str, str] | None:
+        """Return the attributes of an object that may not be there; None if there is none that can be seen. Who may not list a
+        bucket is refused the look at an object that is not there, and may still put it."""
+        with suppress(PermissionDeniedError):
+            return self._attributes(path)
+        return None
+
+    def _is_newer(self, path: str, limit_ms: int) -> bool:
+        """Return whether an object was put later than this moment, or is not there."""
+        known = self._attributes(path)
+        return known is None or max(_put_ms(known), _put_ms(self._seen(self._time(path)) or {})) > limit_ms
+
+    def _remove(self, path: str) -> None:
+        with suppress(FileNotFoundError):
+            obstore.delete(self._objects, path)
+
+    def _await_deletion(self, path: str) -> None:
+        """Wait until no deletion of an object is under way."""
+        deadline = time.monotonic() + DELETING_S
+        while self._seen(self._sign(path)) is not None and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def _sign(self, path: str) -> str:
+        """Return the path of the object that is there while the one at `path` is being deleted."""
+        return f"{path}.deleting"
+
+    def _time(self, path: str) -> str:
+        """Return the path of the object with the time of the last put that found its bytes at `path`."""
+        return f"{path}.put"
 
     def _path(self, sha256: str) -> str:
         check_artifact(sha256)
@@ -148,6 +237,18 @@ class ObjectArtifacts:
             raise NotFound(f"there is no artifact {sha256} in {self.place}. If a log names it, it was lost.") from None
         except BaseError as error:
             raise StoreUnavailable(f"{self.place} did not answer for an artifact: {_said(error)}. {advice}.") from error
+
+
+def _is_of(known: Mapping[str, str], card: ArtifactCard, path: str) -> bool:
+    """Return whether an object of these attributes has the bytes of a card. Earlier versions kept no digest: their objects have
+    their names, unless they are of a tenant or under keys."""
+    digest = known.get(_DIGEST, path.rpartition("/")[2] if _put_ms(known) else None)
+    return (known["size"], digest) == (str(card.size_bytes), card.sha256)
+
+
+def _put_ms(known: Mapping[Any, str]) -> int:
+    """Return the time of a put that is in the attributes of an object; 0 if there is none."""
+    return int(known.get(_PUT_MS, known.get(_OLD_PUT_MS, 0)))
 
 
 def _said(error: Exception) -> str:

@@ -4,8 +4,9 @@ Any object with these methods is a store; `foveal.testing.store_contract` proves
 them: it is given entries as bytes and returns them unchanged. The promises:
 
  1. Once `append` has returned, the entries survive power loss, in order, all of them or none. If it raises, its error says how
-    it ended: `BadInput`, `StoreFull`, `StoreBusy` and `LeaseLost` mean that nothing of it was written; `StoreUnavailable` and
-    `StoreFailed` that nobody knows, and that the same entries may be given again, under the same ids, without harm.
+    it ended: `BadInput`, `StoreFull`, `StoreBusy`, `SchemaTooNew` and `LeaseLost` mean that nothing of it was written;
+    `StoreUnavailable` and `StoreFailed` that nobody knows, and that the same entries may be given again, under the same ids,
+    without harm.
  2. An entry id that is already in the log with the same payload is acknowledged with its place and not written twice, even if
     it is stamped anew or comes from another head; with another payload it is refused (`BadEntry`), and with it the whole append.
  3. Only the newest writer of a session may append (`LeaseLost` for the others). A second writer is refused (`SessionHeld`)

@@ -18,9 +18,7 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 
 from foveal.stores.checks import (
-    NOTE_BYTES,
     SECRET_BYTES,
-    TITLE_BYTES,
     check_drafts,
     check_note,
     check_scope,
@@ -52,7 +50,7 @@ from foveal.stores.port import (
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
 from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
-from foveal.values.errors import BadInput, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
+from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -184,10 +182,7 @@ class PrivateStore:
             return
 
         def entitle(key: DataKey | None) -> None:
-            kept = title if key is None else key.seal_note(_TITLE, title)
-            if len(kept.encode()) > TITLE_BYTES:
-                raise BadInput(f"the title {title!r:.80} is too long to be encrypted; give 700 bytes at most")
-            self._inner.entitle(name, kept)
+            self._inner.entitle(name, title if key is None else key.seal_note(_TITLE, title))
 
         self._write_sealed(name, entitle)
 
@@ -430,10 +425,6 @@ class PrivateScope:
 
         def keep(key: DataKey | None) -> None:
             text = note.text if key is None else key.seal_note(note.key, note.text)
-            if len(text.encode()) > NOTE_BYTES:
-                raise BadInput(
-                    f"the text of the note {note.key!r:.80} is too long to be encrypted; give 6,000 bytes at most"
-                )
             self._inner.keep(msgspec.structs.replace(note, session=session, text=text))
 
         self._write(session, keep)

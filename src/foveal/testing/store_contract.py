@@ -19,6 +19,7 @@ from hashlib import sha256
 from threading import Barrier
 
 from foveal.stores.chain import link, seed
+from foveal.stores.checks import NOTE_BYTES, TITLE_BYTES
 from foveal.stores.database import Database, Raw
 from foveal.stores.port import (
     BEFORE_SNAPSHOT,
@@ -553,6 +554,21 @@ class StoreContract:
             for call in (lambda: store.entitle("nobody", "x"), lambda: store.tag("nobody", add=["x"])):
                 with refused(NotFound):
                     call()
+
+    def test_titles_and_notes_of_the_greatest_length_are_kept(self) -> None:
+        """One byte more is refused. A store that encrypts them keeps as many as any other one."""
+        with self._opened() as store:
+            store.acquire("s", scope="x").release()
+            title, note = "ü" * (TITLE_BYTES // 2), KeptNote("k", "n" * NOTE_BYTES, "s", "host", 1)
+            store.entitle("s", title)
+            store.scope("x").keep(note)
+            for too_long in (
+                lambda: store.entitle("s", title + "x"),
+                lambda: store.scope("x").keep(KeptNote("l", "n" * (NOTE_BYTES + 1), "s", "host", 1)),
+            ):
+                with refused(BadInput):
+                    too_long()
+            assert (store.cards("s")[0].title, store.scope("x").notes()) == (title, [note])
 
     def test_the_index_of_all_sessions_is_emptied_by_a_deletion(self) -> None:
         """It is one database for all, kept between uses, and holds nothing any more when a session is deleted."""

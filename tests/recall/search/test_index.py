@@ -12,6 +12,7 @@ import pytest
 
 import foveal
 from foveal.recall.search import hits, index, search
+from foveal.stores.database import Database
 from foveal.stores.port import Row, Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite import index as shelf
@@ -315,3 +316,32 @@ def test_an_index_that_another_process_has_mended_is_not_emptied_once_more(
     monkeypatch.setattr(hits, "catch_up", mended_behind)
     assert found(filled) == [78]
     assert len(emptied) == 1
+
+
+def test_an_index_that_is_removed_while_it_is_searched_is_opened_again(tmp_path: Path) -> None:
+    """The deletion of a session removes files that a search has open: it is no failure of the disk, and the search goes on."""
+    place, tries = shelf.FileIndex(tmp_path / "store.db.index" / "a.db"), list[int]()
+
+    def job(db: Database) -> str:
+        tries.append(len(tries))
+        if len(tries) <= 5:
+            for file in (tmp_path / "store.db.index").iterdir():
+                file.unlink()
+        db.execute("UPDATE progress SET seq = seq + 1")
+        return "found"
+
+    assert index.with_index(place, job) == "found"
+    assert len(tries) == 6
+
+
+def test_an_index_that_is_removed_again_and_again_is_told_to_be_in_use(tmp_path: Path) -> None:
+    """Neither the disk nor the index is said to be damaged."""
+    place = shelf.FileIndex(tmp_path / "store.db.index" / "a.db")
+
+    def job(db: Database) -> None:
+        for file in (tmp_path / "store.db.index").iterdir():
+            file.unlink()
+        db.execute("UPDATE progress SET seq = seq + 1")
+
+    with pytest.raises(StoreBusy, match="search again"):
+        index.with_index(place, job)

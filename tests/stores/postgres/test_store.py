@@ -1,5 +1,6 @@
 """The store in PostgreSQL: what it promises beyond the contract."""
 
+import shlex
 import subprocess
 import sys
 from base64 import b64encode
@@ -212,8 +213,8 @@ def test_a_store_of_a_newer_foveal_is_refused(opened: Opened) -> None:
         opened()
 
 
-def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
-    """Neither a session that is there nor a new one; the sessions that it holds already are finished."""
+def test_a_handle_that_was_open_writes_nothing_in_a_store_of_a_newer_foveal(opened: Opened) -> None:
+    """Neither a session that is there nor a new one, nor one that it holds; who made the tables anew may write them."""
     store = opened()
     writer = store.acquire("held")
     store.acquire("s").release()
@@ -221,7 +222,52 @@ def test_a_handle_that_was_open_acquires_nothing_in_a_store_of_a_newer_foveal(op
     for session in ("s", "new"):
         with pytest.raises(SchemaTooNew, match="99"):
             store.acquire(session, takeover=True)
-    assert writer.append(drafts(1)) == [1]
+    for refused in (
+        lambda: writer.append(drafts(1)),
+        lambda: writer.append([]),
+        lambda: writer.append([], snapshot=b"view"),
+        lambda: store.entitle("s", "title"),
+        lambda: store.delete(["s"]),
+    ):
+        with pytest.raises(SchemaTooNew, match="99"):
+            refused()
+    assert store.cards("held")[0].entries == 0
+    writer.release()
+
+
+def test_the_look_for_a_newer_schema_takes_no_round_trip(opened: Opened) -> None:
+    """It is part of the statement that appends."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(1))
+    trips = store.round_trips
+    writer.append([draft("next")])
+    assert store.round_trips == trips + 1
+
+
+def test_an_append_that_was_kept_before_an_upgrade_is_acknowledged_after_it(
+    opened: Opened, server: PostgresServer, schema: str
+) -> None:
+    """The answer was lost with the connection, and the tables were upgraded before the next try: it is not told to be refused."""
+    store = opened()
+    writer = store.acquire("s")
+    writer.append(drafts(2))
+    held = msgspec.structs.replace(writer.held.register)
+    writer.append([draft("kept")])
+    writer.held.register = held  # as if the answer had not come
+    statement(store, "INSERT INTO @versions VALUES (99, 0)")
+    assert writer.append([draft("kept")]) == [3]
+
+
+def test_a_deletion_reads_the_names_of_children_alone(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store of a million sessions is not read within its transaction: a child's name begins with that of its parent."""
+    store, read = opened(), list[str]()
+    for name in ("a", "a/b", "a/b/c", "a0", "ab", "b", "a/"):
+        store.acquire(name).release()
+    check = "foveal.stores.postgres.store.check_seen"
+    monkeypatch.setattr(check, lambda found, names, seen: read.extend(names))
+    store.delete(["a", "a/b"], seen={"a": 0, "a/b": 0})
+    assert sorted(set(read)) == ["a/", "a/b", "a/b/c"]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -832,3 +878,52 @@ def test_an_encrypted_database_is_backed_up_with_its_keys(
         assert main(["store", *words]) == 0
         assert "1 sessions, 2 entries, 1 artifacts; no damage" in capsys.readouterr().out
     assert b"CANARY" not in Path(copy).read_bytes()
+
+
+def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """Logs, cards, artifacts and search need no right to write; what changes the store says that the role may not."""
+    store, role = opened(), f"reader_{schema}"
+    writer = store.acquire("s", scope="x")
+    writer.append([draft("e", payload=encode(user("the zebrafish")))])
+    writer.release()
+    name = store.artifacts.put([b"artifact"]).sha256
+    statement(store, f"CREATE ROLE {role} LOGIN")
+    statement(store, f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+    statement(store, f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}")
+    try:
+        with opened(url=f"{server.url}&user={role}", cache=tmp_path / "reader") as reader:
+            assert [row.id for row in reader.rows("s")] == ["e"]
+            assert reader.cards("s")[0].entries == reader.stats().entries == 1
+            assert b"".join(reader.artifacts.read(name)) == b"artifact"
+            assert [hit.session for hit in search_store(reader, "zebrafish")] == ["s"]
+            assert search(reader, "s", "zebrafish")
+            assert [card.id for card in reader.scope("x").sessions()] == ["s"]
+            for act in (lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])):
+                with pytest.raises(StoreError, match="permission denied"):
+                    act()
+    finally:
+        statement(store, f"DROP OWNED BY {role}")
+        statement(store, f"DROP ROLE {role}")
+
+
+def test_damage_in_a_database_is_told_with_a_command_that_saves_the_rest(
+    server: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`foveal doctor --salvage` reads files alone: what it says of a database can be done."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        for name in ("sound", "damaged"):
+            store.acquire(name).append([draft("e", payload=encode(user(name)))])
+        assert isinstance(store, PostgresStore)
+        statement(
+            store,
+            "UPDATE @entries SET author = 'forged' WHERE session = (SELECT key FROM @sessions WHERE id = 'damaged')",
+        )
+    assert main(["store", "doctor", place]) == 1
+    said = capsys.readouterr().out.strip().splitlines()[-1]
+    assert "--salvage" not in said
+    words = shlex.split(said.partition(": foveal ")[2].replace("NEW.db", str(tmp_path / "new.db")))
+    assert main(["store", "migrate", place, words[-1]]) == 1
+    assert words[:2] == ["store", "migrate"]
+    with SqliteStore(tmp_path / "new.db") as saved:
+        assert [row.id for row in saved.rows("sound")] == ["e"]

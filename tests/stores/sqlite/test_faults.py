@@ -10,7 +10,7 @@ import pytest
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore, wal
 from foveal.stores.sqlite.doctor import examine
-from foveal.values.errors import StoreCorrupt, StoreFailed, StoreFull
+from foveal.values.errors import StoreBusy, StoreCorrupt, StoreFailed, StoreFull
 
 FULL = """
 import resource, sys
@@ -163,3 +163,58 @@ def test_a_disk_that_fails_at_the_close_costs_nothing(path: Path) -> None:
     assert wal._open_files[path.stat().st_dev, path.stat().st_ino] == 0
     with SqliteStore(path) as again:
         assert [row.id for row in again.rows("s")] == ["a"]
+
+
+def test_a_deletion_whose_bytes_stay_says_that_the_session_is_deleted(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process holds the file after the session is deleted and before the file is written anew: something was written."""
+    store, other = SqliteStore(path, busy_timeout_s=0.01), apsw.Connection(str(path))
+    store.acquire("s").release()
+
+    def hold(*_: object) -> None:
+        if not other.in_transaction:
+            other.execute("BEGIN IMMEDIATE")
+
+    monkeypatch.setattr("foveal.stores.sqlite.store.delete_index", hold)
+    with pytest.raises(StoreBusy) as told:
+        store.delete(["s"])
+    assert "nothing was written" not in str(told.value)
+    assert "was deleted cannot be read any more" in str(told.value)
+    assert "foveal store vacuum" in str(told.value)
+    assert store.cards() == []
+    other.close()
+    store.vacuum()
+    store.close()
+
+
+FULL_BEHIND_A_DELETION = """
+import resource, sys
+from foveal.values.errors import StoreFull
+from foveal.stores.port import Draft
+from foveal.stores.sqlite import SqliteStore
+with SqliteStore(sys.argv[1]) as store:
+    store.acquire("stays").append([Draft("e", None, 1, "me", b"x" * 900_000)])
+    store.acquire("goes").append([Draft("e", None, 1, "me", b"x")])
+store = SqliteStore(sys.argv[1])
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, most))
+try:
+    store.delete(["goes"])
+except StoreFull as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+store.vacuum()
+print([card.id for card in store.cards()])
+store.close()
+"""
+
+
+def test_a_deletion_for_which_there_is_no_space_says_that_the_session_is_deleted(
+    path: Path, child: Callable[..., Any]
+) -> None:
+    """The file cannot be written anew: the session is gone, its bytes are not, and `vacuum` removes them when there is space."""
+    told, left = child(FULL_BEHIND_A_DELETION, path).rest().splitlines()
+    assert "was deleted cannot be read any more" in told
+    assert "foveal store vacuum" in told
+    assert left == "['stays']"

@@ -49,7 +49,7 @@ def test_a_store_of_schema_3_is_upgraded(old: Path, monkeypatch: pytest.MonkeyPa
         assert len(store.tombstones()) == 1
         assert store.tag("weather", add=["sky"]) == ("sky",)
     assert examine(old).damage == ()
-    monkeypatch.setattr("foveal.stores.sqlite.opening.SCHEMA_VERSION", 3)
+    monkeypatch.setattr("foveal.stores.sqlite.errors.SCHEMA_VERSION", 3)
     with pytest.raises(SchemaTooNew, match="version 4"):
         open_store(old)
 

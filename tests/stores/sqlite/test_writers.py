@@ -13,7 +13,7 @@ import pytest
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.tables import Tables
-from foveal.values.errors import BadEntry, NotFound, SessionHeld, StoreBusy
+from foveal.values.errors import BadEntry, NotFound, SchemaTooNew, SessionHeld, StoreBusy
 
 WRITER = """
 import sys
@@ -132,7 +132,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # newer Pythons warn of forking with threads, which is what is tested
     pid = os.fork()
 if pid == 0:
-    uses = [lambda: store.cards(), lambda: store.acquire("t"), lambda: store.rows("s")]
+    uses = [store.cards, lambda: store.acquire("t"), lambda: store.rows("s")]
     if sys.argv[2] == "held":
         uses.append(lambda: writer.append([Draft("b", None, 1, "me", b"x")]))
     for use in uses:
@@ -263,3 +263,58 @@ def test_a_session_that_is_made_while_another_is_looked_for_is_no_damage(path, m
         with pytest.raises(NotFound):
             list(store.rows("s/.inbox"))
         assert called
+
+
+def _upgrade(path: Path) -> None:
+    """Do what a newer Foveal would do to a store that others have open: its tables have another meaning from now on."""
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE sessions SET seal = zeroblob(32)")
+    db.pragma("user_version", 99)
+    db.close()
+
+
+def test_a_handle_that_was_open_writes_nothing_in_a_store_of_a_newer_foveal(path: Path) -> None:
+    """The next commit of a session that is held says so, and so does all that follows; closing writes nothing either."""
+    store = SqliteStore(path)
+    writer = store.acquire("s")
+    writer.append([entry("first")])
+    _upgrade(path)
+    before = apsw.Connection(str(path)).execute("SELECT * FROM sessions").fetchall()
+    for refused in (
+        lambda: writer.append([entry("second")]),
+        lambda: writer.append([]),
+        lambda: store.acquire("new"),
+        lambda: store.entitle("s", "title"),
+        store.vacuum,
+        store.cards,
+        lambda: list(store.rows("s")),
+    ):
+        with pytest.raises(SchemaTooNew, match="99"):
+            refused()
+    writer.release()
+    store.close()
+    db = apsw.Connection(str(path))
+    assert db.execute("SELECT * FROM sessions").fetchall() == before
+    assert db.execute("SELECT id FROM entries").fetchall() == [("first",)]
+
+
+def test_a_handle_that_is_closed_writes_nothing_in_a_store_of_a_newer_foveal(path: Path) -> None:
+    """It may be the first that it hears of the upgrade."""
+    store = SqliteStore(path)
+    store.acquire("s").append([entry("first")])
+    _upgrade(path)
+    before = apsw.Connection(str(path)).execute("SELECT * FROM sessions").fetchall()
+    store.close()
+    assert apsw.Connection(str(path)).execute("SELECT * FROM sessions").fetchall() == before
+
+
+def test_a_deletion_reads_the_names_of_children_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All others would be read within the transaction: a child's name begins with that of its parent."""
+    read = list[str]()
+    with SqliteStore(path) as store:
+        for name in ("a", "a/b", "a/b/c", "a0", "ab", "b", "a/"):
+            store.acquire(name).release()
+        check = "foveal.stores.sqlite.transactions.check_seen"
+        monkeypatch.setattr(check, lambda found, names, seen: read.extend(names))
+        store.delete(["a", "a/b"], seen={"a": 0, "a/b": 0})
+    assert sorted(set(read)) == ["a/", "a/b", "a/b/c"]

@@ -7,7 +7,7 @@ its session holds and not what the store holds.
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import TypeVar
 
@@ -23,10 +23,10 @@ from foveal.stores.format import INDEX_APPLICATION_ID, INDEX_VERSION
 from foveal.stores.port import Row, SearchIndex, Store
 from foveal.stores.sqlite.connection import transaction
 from foveal.stores.sqlite.errors import translated
-from foveal.stores.sqlite.index import UNREADABLE
+from foveal.stores.sqlite.index import UNREADABLE, IndexRemoved
 from foveal.values.codec import sendable
 from foveal.values.entry import Message, ToolCall
-from foveal.values.errors import NotFound, StoreCorrupt, StoreFailed
+from foveal.values.errors import NotFound, StoreBusy, StoreCorrupt, StoreFailed
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ BATCH_CHARACTERS = 8 << 20
 """Characters indexed in one transaction, about a second's work: then it is committed, and other processes get their turn."""
 ATTEMPTS = 3
 """Attempts at one job: for a sound index, for a damaged one, and for one that another process mended at the same moment."""
+MOST_REMOVALS = 32
+"""Times that deletions of sessions may remove the file of an index during one job, before it is given up."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 PIECE_WEIGHT = 0.5
 """Weight of a part of a camelCase name: half of a whole word."""
@@ -72,8 +74,15 @@ def with_index(index: SearchIndex, job: Callable[[Database], T], tables: Sequenc
     """Do the job on an index with these tables and return its result.
 
     A damaged index is emptied and the job done once more. So it is if another process has emptied the index meanwhile: the job
-    may have seen the beginning of a new one.
+    may have seen the beginning of a new one. One whose file is removed meanwhile, by the deletion of a session, is made anew.
     """
+    for _ in range(MOST_REMOVALS):
+        with suppress(IndexRemoved):
+            return _attempted(index, job, tables)
+    raise StoreBusy(f"{index.place}: deletions of sessions have emptied the index {MOST_REMOVALS} times; search again")
+
+
+def _attempted(index: SearchIndex, job: Callable[[Database], T], tables: Sequence[str]) -> T:
     with _plain_errors(index):
         for attempt in range(1, ATTEMPTS + 1):
             made: bytes | None = None
@@ -88,6 +97,9 @@ def with_index(index: SearchIndex, job: Callable[[Database], T], tables: Sequenc
                     raise
                 if _is_still(index, made):
                     index.clear()
+            except apsw.IOError:  # a deletion removed the journal of a file that was made a moment ago
+                if attempt == ATTEMPTS:
+                    raise
         raise Stale(f"other processes have emptied it {ATTEMPTS} times")
 
 

@@ -4,6 +4,9 @@ The statement is a compare-and-append for each of them: the UPDATE of a session'
 and chain are those that the writer knows, and rows and snapshot are joined to it. A writer that lost its session writes nothing
 however late it wakes up, and takes no other with it: it is just not among those that passed.
 
+It also looks whether a newer Foveal has upgraded the tables: then nobody passes, and a session that is held is written by nobody
+but that one.
+
 Who did not pass, or all of them if the statement failed, is tried alone: the record is read, ids that are in the log already are
 acknowledged, and the error says which case it is. An append whose connection was lost is tried again: its ids tell whether it had
 been kept. Once a newer epoch is seen, no earlier statement of this writer can still succeed, so that the answer is final.
@@ -24,13 +27,14 @@ import psycopg
 from psycopg import errors
 
 from foveal.stores.chain import seed, snapshot_seal
+from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.lease import unpack
 from foveal.stores.plan import AppendPlan, plan_append
 from foveal.stores.port import Draft, Row
 from foveal.stores.postgres.connections import LOST, Bindings, Connections, Link, Patience
 from foveal.stores.postgres.records import Register, packed, register, verified_row
-from foveal.stores.postgres.schema import make_partition
-from foveal.values.errors import BadEntry, LeaseLost, StoreCorrupt, StoreError, TailLost
+from foveal.stores.postgres.schema import make_partition, too_new
+from foveal.values.errors import BadEntry, LeaseLost, SchemaTooNew, StoreCorrupt, StoreError, TailLost
 
 GROUP_APPENDS = 256
 """Appends in one statement: more would only make the first of them wait."""
@@ -47,7 +51,7 @@ WITH given AS MATERIALIZED (
     UPDATE @sessions s SET entries = g.entries, head = g.head, chain = g.chain, seal = g.seal,
         updated_ms = greatest(g.now, s.created_ms), hour = greatest(g.now, s.created_ms) / 3600000
     FROM given g WHERE s.key = g.key AND s.epoch = g.epoch AND s.token = g.token AND s.mark = g.mark
-        AND s.entries = g.before AND s.chain = g.known
+        AND s.entries = g.before AND s.chain = g.known AND NOT EXISTS (SELECT FROM @versions WHERE version > %(schema)b)
     RETURNING s.key
 ), added AS (
     INSERT INTO @entries (session, seq, id, parent, time_ms, author, hash, payload)
@@ -63,6 +67,7 @@ SELECT key FROM passed
 """
 _RELEASE = "UPDATE @sessions SET token = NULL WHERE key = %s AND epoch = %s AND token = %s AND mark = %s RETURNING entries, chain"
 _RECORD = "SELECT $record FROM @sessions WHERE key = %s"
+_NEWER = "SELECT version FROM @versions WHERE version > %s ORDER BY version DESC LIMIT 1"
 _KNOWN = "SELECT $row FROM @entries e WHERE e.session = %s AND e.id = ANY(%s)"
 _HASH = "SELECT hash FROM @entries WHERE session = %s AND seq = %s"
 _HOLDER = "SELECT l.holder FROM @sessions s JOIN @leases l USING (token) WHERE s.key = %s"
@@ -252,7 +257,8 @@ class PostgresCommits:
         held, ids = ticket.held, [draft.id for draft in ticket.drafts]
         expected = held.register
         place = self._connections.place
-        *state, raws = link.ask_all([*_state(expected), (_KNOWN, (expected.key, ids))])
+        questions = [(_NEWER, (POSTGRES_SCHEMA,)), (_KNOWN, (expected.key, ids)), *_state(expected)]
+        newer, raws, *state = link.ask_all(questions)
         now = _present(link, expected, state)
         if now is None:
             raise LeaseLost(
@@ -263,6 +269,10 @@ class PostgresCommits:
             if ids and all(_is_kept(known, draft) for draft in ticket.drafts) and _is_new(known, ids, expected):
                 return [known[entry].seq for entry in ids]  # kept before the session was lost
             raise self._lease_lost(link, now, expected)
+        if newer:
+            if ids and all(_is_kept(known, draft) for draft in ticket.drafts):
+                return [known[entry].seq for entry in ids]  # kept before the tables were upgraded
+            raise SchemaTooNew(f"{too_new(place, newer[0][0])} Nothing of this append was written.")
         if any(row.seq > now.entries for row in known.values()):
             return now  # appended between the two questions
         held.register = now
@@ -331,13 +341,14 @@ def holder_text(packed_lease: str | None, since_ms: int) -> str:
     return str(msgspec.structs.replace(unpack(packed_lease), since_ms=since_ms))
 
 
-def _bindings(appends: Sequence[tuple[AppendTicket, AppendPlan]]) -> dict[str, list[Any]]:
+def _bindings(appends: Sequence[tuple[AppendTicket, AppendPlan]]) -> dict[str, Any]:
     now_ms = time.time_ns() // 1_000_000
     before = [ticket.held.register for ticket, _ in appends]
     after = [known.after(plan.end) for known, (_, plan) in zip(before, appends, strict=True)]
     views = [ticket.snapshot if plan.keeps_snapshot else None for ticket, plan in appends]
     rows = [(known.key, *row) for known, (_, plan) in zip(before, appends, strict=True) for row in plan.rows]
     return {
+        "schema": POSTGRES_SCHEMA,
         "key": [known.key for known in before],
         "epoch": [known.epoch for known in before],
         "token": [known.token for known in before],

@@ -168,10 +168,15 @@ def check_version(link: Link, place: str) -> int:
         return 0
     version = link.ask("SELECT coalesce(max(version), 0)::bigint FROM @versions")[0][0]
     if version > POSTGRES_SCHEMA:
-        raise SchemaTooNew(
-            f"{place} has schema version {version}; this Foveal knows versions up to {POSTGRES_SCHEMA}. Upgrade Foveal."
-        )
+        raise too_new(place, version)
     return version
+
+
+def too_new(place: str, version: int) -> SchemaTooNew:
+    """Return the error for tables that a newer Foveal has made or upgraded."""
+    return SchemaTooNew(
+        f"{place} has schema version {version}; this Foveal knows versions up to {POSTGRES_SCHEMA}. Upgrade Foveal."
+    )
 
 
 def remember_artifacts(link: Link, place: str | None) -> str | None:

@@ -30,6 +30,7 @@ from foveal.stores.checks import (
     check_secret,
     check_seen,
     check_session,
+    children_span,
 )
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.labels import NO_LABELS, Labels
@@ -125,7 +126,7 @@ SELECT * FROM made UNION ALL SELECT * FROM taken
 """
 """The liveness of the holder is of the moment of `seen`, and so the epoch must be too: the statement may have waited for another
 one that acquired the session, whose lease it does not see. The mark is of one call: if the answer to its first try was lost, the
-session is held by nobody but that try. A handle that was open while a newer Foveal upgraded the tables acquires nothing."""
+session is held by nobody but that try. A handle that was open while a newer Foveal upgraded the tables writes nothing."""
 
 _SNAPSHOT = (
     "SELECT n.seq, n.seal, n.payload, (SELECT e.hash FROM @entries e WHERE e.session = n.session AND e.seq = n.seq)"
@@ -187,6 +188,10 @@ WITH gone AS (DELETE FROM @notes WHERE scope = %(scope)s AND key = %(key)s RETUR
 ), counted AS (UPDATE @scopes SET changes = changes + 1 WHERE id = %(scope)s AND EXISTS (SELECT FROM gone))
 SELECT key FROM gone
 """
+_CHILDREN = (
+    "SELECT s.id FROM unnest(%s::text[], %s::text[]) AS span(first, behind)"
+    ' JOIN @sessions s ON s.id >= span.first COLLATE "C" AND s.id < span.behind COLLATE "C"'
+)
 _COUNT_DELETION = (
     "INSERT INTO @scopes (id, changes, deletions) VALUES (%s, 1, 1) ON CONFLICT (id)"
     " DO UPDATE SET changes = @scopes.changes + 1, deletions = @scopes.deletions + 1"
@@ -364,7 +369,7 @@ class PostgresStore:
     def entitle(self, session: str, title: str | None) -> None:
         def change(known: Labels, secret: bytes) -> Labels:
             check_sealed(session, secret, title)
-            return known.entitled(title)
+            return known.entitled(title, secret)
 
         self._relabel(session, change)
 
@@ -393,6 +398,7 @@ class PostgresStore:
 
         def job(link: Link) -> list[Tombstone]:
             with link.transaction():
+                check_version(link, self.place)
                 return _delete_all(link, sessions, self.place, now_ms, takeover=takeover, seen=seen)
 
         now_ms = _now_ms()
@@ -414,6 +420,7 @@ class PostgresStore:
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         def job(link: Link) -> None:
             with link.transaction():
+                check_version(link, self.place)
                 for one in tombstones:
                     hashes = bytes.fromhex(one.seed), bytes.fromhex(one.chain)
                     fields = (hashes[0], one.created_ms, one.deleted_ms, one.entries, hashes[1])
@@ -425,6 +432,7 @@ class PostgresStore:
     def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
         def job(link: Link) -> None:
             with link.transaction():
+                check_version(link, self.place)
                 known = _locked(link, session, self.place)
                 _refuse_held(link, session)
                 sealed = msgspec.structs.replace(known, created_ms=created_ms).seal()
@@ -616,6 +624,7 @@ class PostgresStore:
     def _relabel(self, session: str, change: Callable[[Labels, bytes], Labels]) -> Labels:
         def job(link: Link) -> Labels:
             with link.transaction():
+                check_version(link, self.place)
                 known = _locked(link, session, self.place)
                 kept = link.ask("SELECT title, tags, seal FROM @labels WHERE session = %s", (known.key,))
                 labels = change(self._labels(known, *kept[0]) if kept else NO_LABELS, known.secret)
@@ -728,26 +737,38 @@ class PostgresScope:
         return [KeptNote(raw[1], raw[2].decode(), *raw[3:6]) for raw in raws]
 
     def keep(self, note: KeptNote) -> None:
-        check_note(note)
+        query = "SELECT secret FROM @sessions WHERE id = %s"
+        asked = (query, (note.session,))
+        found: list[tuple[Any, ...]] = self._run(lambda link: link.ask(*asked)) if _is_text(note.session) else []
+        for (secret,) in found:
+            check_note(note, secret)
+            check_sealed(note.session, secret, note.text)
+        if not found or not self._keep(note):
+            raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+
+    def _keep(self, note: KeptNote) -> bool:
+        """Keep a note that was checked, and return whether its session is in the scope."""
         text = note.text.encode()
         given = {"scope": self._name, "key": note.key, "text": text, "session": note.session, "author": note.author}
         given |= {
             "time": note.time_ms,
             "seal": seal(self._name, note.key, text, note.session, note.author, note.time_ms),
         }
-        if _is_text(note.session):
-            query = "SELECT secret FROM @sessions WHERE id = %s"
-            for (secret,) in self._run(lambda link: link.ask(query, (note.session,))):
-                check_sealed(note.session, secret, note.text)
-        if not _is_text(note.session) or not self._run(lambda link: link.ask(_KEEP_NOTE, given)):
-            raise NotFound(f"the scope {self._name!r} has no session {note.session!r}; nothing was kept")
+        return bool(self._write(_KEEP_NOTE, given))
 
     def forget(self, key: str) -> bool:
         given = {"scope": self._name, "key": key}
-        return _is_text(key) and bool(self._run(lambda link: link.ask(_FORGET_NOTE, given)))
+        return _is_text(key) and bool(self._write(_FORGET_NOTE, given))
 
     def changes(self) -> int:
         return self._counts()[0]
+
+    def _write(self, statement: str, given: Bindings) -> list[tuple[Any, ...]]:
+        def job(link: Link) -> list[tuple[Any, ...]]:
+            check_version(link, self._place)
+            return link.ask(statement, given)
+
+        return self._run(job)
 
     def _counts(self) -> tuple[int, int]:
         query = "SELECT changes, deletions FROM @scopes WHERE id = %s"
@@ -798,7 +819,8 @@ def _delete_all(
     if not takeover:
         _refuse_held(link, *found)
     if seen is not None:
-        names = [raw[0] for raw in link.ask("SELECT id FROM @sessions")]
+        spans = [list(ends) for ends in zip(*map(children_span, found), strict=True)] or [[], []]
+        names = [raw[0] for raw in link.ask(_CHILDREN, spans)]
         check_seen({session: known.entries for session, known in found.items()}, names, seen)
     for session, known in found.items():
         fields = (seed(session), known.created_ms, now_ms, known.entries, known.chain)
@@ -812,6 +834,7 @@ def _delete_all(
 
 
 def _locked(link: Link, session: str, place: str) -> Register:
+    """Return the record of a session, which nobody else can change until the transaction ends."""
     found = link.ask(f"{_RECORD} FOR UPDATE", {"id": session}) if _is_text(session) else []
     if not found:
         raise NotFound(f"there is no session {session!r} in {place}")

@@ -47,7 +47,7 @@ def new_store_file(target: str | PathLike[str]) -> Generator[Path]:
 def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     """Copy the store at `path` to a new file, with its artifacts, and return the examination of the copy. Others may write in
     the meantime: the copy has everything that was acknowledged when this was called."""
-    with new_store_file(target) as place, SqliteStore(path) as store:
+    with new_store_file(target) as place, SqliteStore(path, may_be_read_only=True) as store:
         copy = connect_new(place)
         try:
             store.copy_to(copy)

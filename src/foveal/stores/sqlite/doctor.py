@@ -29,8 +29,8 @@ from foveal.stores.references import artifacts_in
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
-from foveal.stores.sqlite.errors import BROKEN, translated
-from foveal.stores.sqlite.opening import check_version, connect_configured, identity, missing_wal
+from foveal.stores.sqlite.errors import BROKEN, check_version, translated
+from foveal.stores.sqlite.opening import connect_configured, identity, missing_wal, open_reader
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
@@ -177,7 +177,7 @@ def _opened(path: Path) -> Generator[tuple[Database, Layout, list[str]]]:
 def _connected(path: Path, stack: ExitStack) -> Database | None:
     """Open the file as it is; None if SQLite cannot."""
     try:
-        db = connect_configured(path, _BUSY_S, flags=apsw.SQLITE_OPEN_READONLY)
+        db = open_reader(path, _BUSY_S, is_writable=False)
         stack.callback(db.close, True)
         _check_columns(db)
         db.execute("BEGIN")
@@ -235,7 +235,7 @@ def _version(db: Database, path: Path) -> int:
         tables = {raw[0] for raw in db.execute("SELECT name FROM sqlite_schema")}
     except apsw.CorruptError:
         return SCHEMA_VERSION  # even the list of tables is damaged: the examination reports it
-    check_version(path, version)
+    check_version(path, db)
     if not tables & {"sessions", "entries"}:
         raise StoreError(f"{path} is an SQLite database, but not a Foveal store.")
     return version if version in LAYOUTS else SCHEMA_VERSION

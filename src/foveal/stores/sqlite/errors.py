@@ -6,7 +6,8 @@ import apsw
 
 from foveal.stores.database import Database
 from foveal.stores.disk import NO_SPACE
-from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.stores.format import SCHEMA_VERSION
+from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 BROKEN = (apsw.Error, UnicodeDecodeError)
 """The errors of reading a damaged file."""
@@ -40,6 +41,15 @@ def translated(
             )
         case _:
             return StoreError(f"{path}: SQLite refused: {type(error).__name__}: {error}")
+
+
+def check_version(path: Path, db: Database) -> None:
+    """Raise `SchemaTooNew` if a newer Foveal has made or upgraded the store at `path`."""
+    version = db.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise SchemaTooNew(
+            f"{path} has schema version {version}; this Foveal knows versions up to {SCHEMA_VERSION}. Upgrade Foveal."
+        )
 
 
 def is_full(error: BaseException, db: Database | None) -> bool:

@@ -11,6 +11,9 @@ Checkpoints are made here as well, after the answers, and not by SQLite within a
 there, and a second one would seem to succeed. While nobody writes, the thread carries the WAL over into the file and keeps the
 lease of the handle alive.
 
+Each transaction looks whether a newer Foveal has upgraded the file since it was opened: then this handle writes nothing any more,
+not even that it is closed.
+
 After each commit, the names of the files must still lead to the files that are open: else everything would be written to files
 that nobody will find.
 """
@@ -26,8 +29,8 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from foveal.stores.database import Database
-from foveal.stores.sqlite.errors import BROKEN, is_full, translated
-from foveal.values.errors import StoreError, StoreFailed
+from foveal.stores.sqlite.errors import BROKEN, check_version, is_full, translated
+from foveal.values.errors import SchemaTooNew, StoreError, StoreFailed
 
 T = TypeVar("T")
 
@@ -100,7 +103,7 @@ class GroupCommit:
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._failure: str | None = None
+        self._failure: StoreFailed | SchemaTooNew | None = None
         self._wal_pages = 0
         self._is_carried_over = True
         self._company = 1
@@ -118,7 +121,7 @@ class GroupCommit:
     def _wait(self, ticket: _Ticket) -> Any:
         with self._gate:
             if self._failure is not None:
-                raise StoreFailed(self._failure)
+                raise self._told()
             if self._stopped:
                 raise StoreError(f"{self._path} is closed; open the store again.")
             if self._thread is None:
@@ -163,9 +166,9 @@ class GroupCommit:
                     if ticket.is_alone:
                         self._run_alone(ticket)
             except BaseException as error:  # a waiting caller must be told, whatever happened
-                self._fail(f"{self._path}: the writer broke ({error!r}). Open the store again.")
+                self._fail(StoreFailed(f"{self._path}: the writer broke ({error!r}). Open the store again."))
                 for ticket in tickets:
-                    ticket.error = ticket.error or StoreFailed(str(self._failure))
+                    ticket.error = ticket.error or self._told()
             for ticket in tickets:
                 ticket.answer()
             if self._wal_pages >= CHECKPOINT_PAGES:
@@ -244,11 +247,12 @@ class GroupCommit:
     def _commit(self, tickets: list[_Ticket]) -> None:
         if self._failure is not None:
             for ticket in tickets:
-                ticket.error = StoreFailed(self._failure)
+                ticket.error = self._told()
             return
         started = time.monotonic()
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            check_version(self._path, self._db)
             if len(tickets) == 1:
                 self._attempt_single(tickets[0])
             else:
@@ -260,10 +264,12 @@ class GroupCommit:
             self._check_files()
             if is_first:
                 self._checkpoint()
-        except StoreFailed as error:
+        except (StoreFailed, SchemaTooNew) as error:
+            self._roll_back()
+            self._upkeep.settle(is_kept=False)
+            self._fail(error)
             for ticket in tickets:
-                ticket.error = ticket.error or error
-            self._fail(str(error))
+                ticket.error = ticket.error or self._told()
         except BROKEN as error:
             self._roll_back()
             self._upkeep.settle(is_kept=False)
@@ -271,12 +277,12 @@ class GroupCommit:
             for ticket in tickets:
                 ticket.error = ticket.error or translated(error, self._db, self._path, waited_s=waited_s)
             if isinstance(error, apsw.IOError) and not is_full(error, self._db):
-                self._fail(str(translated(error, self._db, self._path)))
+                self._fail(StoreFailed(str(translated(error, self._db, self._path))))
 
     def _run_alone(self, ticket: _Ticket) -> None:
         try:
             if self._failure is not None:
-                raise StoreFailed(self._failure)
+                raise self._told()
             ticket.result = ticket.job(self._db)
         except BROKEN as error:
             ticket.error = translated(error, self._db, self._path)
@@ -306,9 +312,10 @@ class GroupCommit:
         """Release everything and carry the WAL over; return whether that is done."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
+            check_version(self._path, self._db)
             is_last = self._upkeep.end(self._db)
             self._db.execute("COMMIT")
-        except BROKEN:
+        except (*BROKEN, SchemaTooNew):
             self._roll_back()
             return False
         self._checkpoint()
@@ -335,7 +342,8 @@ class GroupCommit:
             try:
                 self._db.execute("ROLLBACK")
             except apsw.Error as error:
-                self._fail(f"{self._path}: a failed transaction could not be undone ({error}). Open the store again.")
+                what = f"{self._path}: a failed transaction could not be undone ({error}). Open the store again."
+                self._fail(StoreFailed(what))
 
     def _checkpoint(self) -> None:
         """Carry the WAL over into the file, as far as no reader of an older state is in the way."""
@@ -346,7 +354,7 @@ class GroupCommit:
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.IOError as error:
             if not is_full(error, self._db):
-                self._fail(str(translated(error, self._db, self._path)))
+                self._fail(StoreFailed(str(translated(error, self._db, self._path))))
         except apsw.Error:
             pass  # busy, or no space: the WAL keeps everything, and the next commit tries again
 
@@ -355,9 +363,14 @@ class GroupCommit:
         self._is_carried_over = False
         return apsw.SQLITE_OK
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, error: StoreFailed | SchemaTooNew) -> None:
         with self._gate:
-            self._failure = self._failure or what
+            self._failure = self._failure or error
+
+    def _told(self) -> StoreError:
+        """Return the failure as an error of its own for each caller: one that is raised gets a trace."""
+        failure = self._failure or StoreFailed(f"{self._path} failed; open the store again.")
+        return type(failure)(str(failure))
 
 
 def _inode(path: str) -> tuple[int, int] | None:

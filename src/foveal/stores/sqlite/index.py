@@ -33,6 +33,11 @@ UNREADABLE = (
 )
 """Errors of reading a damaged database. Damage can give a column any type, so even comparing fails."""
 
+
+class IndexRemoved(Exception):
+    """The file of an index was removed while it was open, as by a deletion of a session whose words are in it."""
+
+
 _FILE = re.compile(r"[0-9a-f]{32}\.db(-journal|-wal|-shm)?")
 
 
@@ -92,16 +97,28 @@ class FileIndex:
         self._path.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
-        with self._connected() as db:
-            # A killed process leaves a sound file, and so does a power cut with nearly every disk; damage is found and mended.
-            for setting in (
-                "synchronous = NORMAL",
-                "trusted_schema = OFF",
-                "cell_size_check = ON",
-                "cache_size = -32000",
-            ):
-                db.execute("PRAGMA " + setting)
-            yield db
+        known = self._inode()
+        try:
+            with self._connected() as db:
+                # A killed process leaves a sound file, as does a power cut with nearly every disk; damage is found and mended.
+                for setting in (
+                    "synchronous = NORMAL",
+                    "trusted_schema = OFF",
+                    "cell_size_check = ON",
+                    "cache_size = -32000",
+                ):
+                    db.execute("PRAGMA " + setting)
+                yield db
+        except (apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError) as error:
+            if self._inode() == known:
+                raise
+            raise IndexRemoved(self.place) from error
+
+    def _inode(self) -> int | None:
+        try:
+            return self._path.stat().st_ino
+        except FileNotFoundError:
+            return None
 
     def clear(self) -> None:
         """Reset the file in SQLite's own way, under its own locks, so that other processes may have it open."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 
@@ -15,12 +16,12 @@ from foveal.stores.format import APPLICATION_ID, SCHEMA_VERSION
 from foveal.stores.lease import unpack
 from foveal.stores.sqlite import version_1, version_2, version_3
 from foveal.stores.sqlite.connection import CREATE, connect, transaction
-from foveal.stores.sqlite.errors import BROKEN, translated
+from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.records import first_record, insert_record
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, is_sealed
 from foveal.stores.sqlite.wal import OpenFile, RestState, opening
-from foveal.values.errors import SchemaTooNew, StoreBusy, StoreCorrupt, StoreError, StoreFailed
+from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
 OLDEST_SQLITE = (3, 51, 3)
 
@@ -58,7 +59,7 @@ def open_store(path: Path, busy_timeout_s: float) -> tuple[Database, OpenFile]:
             time.sleep(0.002)
 
 
-def connect_configured(path: Path, busy_timeout_s: float, *, flags: int) -> Database:
+def connect_configured(path: Path | str, busy_timeout_s: float, *, flags: int) -> Database:
     """Open a connection with Foveal's settings, without looking at the kind of the file.
 
     When it is closed, the WAL stays where it is: it goes with the last lease.
@@ -66,8 +67,12 @@ def connect_configured(path: Path, busy_timeout_s: float, *, flags: int) -> Data
     db = connect(path, flags=flags)
     db.set_busy_handler(_patience(busy_timeout_s))
     db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-    for setting in SETTINGS:
-        db.execute("PRAGMA " + setting)
+    try:
+        for setting in SETTINGS:
+            db.execute("PRAGMA " + setting)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -77,24 +82,65 @@ def connect_new(path: Path) -> Database:
     return connect_configured(path, 0.0, flags=CREATE)
 
 
-def open_reader(path: Path, busy_timeout_s: float) -> Database:
-    """Open a store file for reading."""
-    db = connect_configured(path, busy_timeout_s, flags=apsw.SQLITE_OPEN_READWRITE)
+def can_be_written(path: Path) -> bool:
+    """Return whether this process has the right to write a store file, which takes files beside it, or to make it."""
+    return all(os.access(place, os.W_OK) for place in (path, path.parent) if place.exists())
+
+
+def open_to_read(path: Path, busy_timeout_s: float) -> OpenFile:
+    """Look at a store file that cannot be written as `open_store` does: is it whole, and of the present schema?"""
+    require_sqlite(apsw.sqlite_lib_version())
+    with opening(path) as (state, held):
+        _check_place(path)
+        if state.problem:
+            raise StoreCorrupt(str(path), state.problem, str(path))
+        try:
+            db = open_reader(path, busy_timeout_s, is_writable=False)
+            try:
+                _check_kind(db, path)
+                version = db.pragma("user_version")
+                if version < SCHEMA_VERSION:
+                    raise StoreError(
+                        f"{path} has schema version {version}, and cannot be written, which upgrades it to {SCHEMA_VERSION}. "
+                        "Open it once where it can be."
+                    )
+                if problem := missing_wal(db, path, state):
+                    raise StoreCorrupt(str(path), problem, str(path))
+            finally:
+                db.close()
+        except BROKEN as error:
+            raise translated(error, None, path) from error
+        return held
+
+
+def open_reader(path: Path, busy_timeout_s: float, *, is_writable: bool = True) -> Database:
+    """Open a store file for reading: with its companions, which are made if they are not there and the file can be written."""
+    flags = apsw.SQLITE_OPEN_READWRITE if is_writable else apsw.SQLITE_OPEN_READONLY
+    try:
+        db = connect_configured(path, busy_timeout_s, flags=flags)
+    except (apsw.ReadOnlyError, apsw.CantOpenError):
+        if is_writable:
+            raise
+        db = _open_alone(path, busy_timeout_s)  # the settings read it already
     db.execute("PRAGMA query_only = ON")
     return db
+
+
+def _open_alone(path: Path, busy_timeout_s: float) -> Database:
+    """Open a store file that has no WAL, in a folder in which none can be made: so nobody writes it."""
+    if _holds_something(Path(f"{path}-wal")):
+        raise StoreError(
+            f"{path.name}-wal has entries that can only be read where {path.parent} can be written, since {path.name}-shm is "
+            "not beside it. Copy the store with its companions to another folder, and read it there."
+        )
+    place = f"file:{quote(str(path))}?immutable=1"
+    return connect_configured(place, busy_timeout_s, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
 
 def identity(db: Database) -> tuple[int, int, int]:
     """Return application id, schema version and number of tables."""
     tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchall()[0][0]
     return db.pragma("application_id"), db.pragma("user_version"), tables
-
-
-def check_version(path: Path, version: int) -> None:
-    if version > SCHEMA_VERSION:
-        raise SchemaTooNew(
-            f"{path} has schema version {version}; this Foveal knows versions up to {SCHEMA_VERSION}. Upgrade Foveal."
-        )
 
 
 def _check_place(path: Path) -> None:
@@ -162,11 +208,7 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
     application, version, tables = identity(db)
     is_new = (application, version, tables) == (0, 0, 0)
     if not is_new:
-        if application != APPLICATION_ID:
-            if tables and _has_our_tables(db):
-                raise StoreCorrupt(str(path), f"its application id is {application:#x}", str(path))
-            raise StoreError(f"{path} is an SQLite database, but not a Foveal store. Name another file.")
-        check_version(path, version)
+        _check_kind(db, path)
     mode = db.pragma("journal_mode", "wal")
     if mode != "wal":
         raise StoreError(f"{path} cannot be kept safely: its file system does not support SQLite's WAL mode ({mode}).")
@@ -180,6 +222,16 @@ def _make_or_check(db: Database, path: Path, state: RestState) -> None:
         version_2.upgrade(db, path)
     elif version == 3:
         version_3.upgrade(db)
+
+
+def _check_kind(db: Database, path: Path) -> None:
+    """Raise `StoreError` unless a database is a store, of a schema that is known."""
+    application, _, tables = identity(db)
+    if application != APPLICATION_ID:
+        if tables and _has_our_tables(db):
+            raise StoreCorrupt(str(path), f"its application id is {application:#x}", str(path))
+        raise StoreError(f"{path} is an SQLite database, but not a Foveal store. Name another file.")
+    check_version(path, db)
 
 
 def _has_our_tables(db: Database) -> bool:

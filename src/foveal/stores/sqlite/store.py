@@ -18,13 +18,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
-from foveal.stores.checks import check_drafts, check_note, check_scope, check_sealed, check_secret, check_session
+from foveal.stores.checks import check_drafts, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
@@ -37,6 +37,7 @@ from foveal.stores.port import (
     KeptNote,
     Opened,
     Row,
+    SearchIndex,
     SessionCard,
     Snapshot,
     StoreStats,
@@ -45,15 +46,16 @@ from foveal.stores.port import (
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
-from foveal.stores.sqlite.errors import BROKEN, translated
+from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
-from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, delete_index, index_file, scope_key
+from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, MemoryIndex, delete_index, index_file, scope_key
 from foveal.stores.sqlite.index import SUFFIX as INDEXES
-from foveal.stores.sqlite.opening import open_reader, open_store
+from foveal.stores.sqlite.no_commits import NoCommits
+from foveal.stores.sqlite.opening import can_be_written, open_reader, open_store, open_to_read
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, TailLost
+from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, StoreFull, TailLost
 
 T = TypeVar("T")
 
@@ -122,9 +124,14 @@ class HandleLease:
 
 
 class SqliteStore:
-    """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads."""
+    """Logs in the SQLite file at `path`, which is made if it does not exist. Safe to use from many threads.
 
-    def __init__(self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0) -> None:
+    A file that cannot be written is refused, unless it `may_be_read_only`: then all that changes it is refused.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, busy_timeout_s: float = 5.0, may_be_read_only: bool = False
+    ) -> None:
         self.path = resolved(path)
         """The path of the store's file, without symbolic links: its companions lie beside the file itself."""
         self.artifacts = FileArtifacts(artifacts_folder(self.path))
@@ -135,8 +142,15 @@ class SqliteStore:
         self._counted: set[int] = set()
         """Sessions whose index was seen to have all entries."""
         self._lease = HandleLease(self.path)
-        db, file = open_store(self.path, busy_timeout_s)
-        self._commits = GroupCommit(db, self.path, self._lease, file.close)
+        self._memory_indexes: dict[str, MemoryIndex] = {}
+        """Search indexes of a store that cannot be written."""
+        self._is_writable = not may_be_read_only or can_be_written(self.path)
+        if self._is_writable:
+            db, file = open_store(self.path, busy_timeout_s)
+            self._commits = GroupCommit(db, self.path, self._lease, file.close)
+        else:
+            refusing = NoCommits(self.path, open_to_read(self.path, busy_timeout_s).close)
+            self._commits = cast("GroupCommit", refusing)  # it stands in for one
         weakref.finalize(self, _end, self._readers, self._commits)
         _open_stores.add(self)
 
@@ -218,7 +232,7 @@ class SqliteStore:
     def entitle(self, session: str, title: str | None) -> None:
         def change(known: Labels, secret: bytes) -> Labels:
             check_sealed(session, secret, title)
-            return known.entitled(title)
+            return known.entitled(title, secret)
 
         self._run(lambda db: transactions.relabel(db, self.path, session, change))
 
@@ -228,17 +242,21 @@ class SqliteStore:
 
         return self._run(lambda db: transactions.relabel(db, self.path, session, change)).tags
 
-    def index(self, session: str) -> FileIndex:
+    def index(self, session: str) -> FileIndex | MemoryIndex:
         self._check_usable()
-        return FileIndex(index_file(self.path, session))
+        if self._is_writable:
+            return FileIndex(index_file(self.path, session))
+        return self._memory_indexes.setdefault(session, MemoryIndex())
 
-    def index_of_all(self) -> FileIndex:
+    def index_of_all(self) -> FileIndex | MemoryIndex:
         return self.index(INDEX_OF_ALL)
 
     def scope(self, name: str) -> "SqliteScope":
         self._check_usable()
         check_scope(name)
-        return SqliteScope(name, self.path, tables=self._tables, run=self._run)
+        return SqliteScope(
+            name, self.path, tables=self._tables, run=self._run, index=lambda: self.index(scope_key(name))
+        )
 
     def delete(
         self, sessions: Sequence[str], *, takeover: bool = False, seen: Mapping[str, int] | None = None
@@ -250,8 +268,7 @@ class SqliteStore:
         )
         for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
             delete_index(self.path, name)
-        self._commits.run_alone(self._scrub)
-        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        self._write_anew()
         return gone
 
     def copy_to(self, target: Database) -> None:
@@ -278,8 +295,7 @@ class SqliteStore:
 
     def vacuum(self) -> None:
         """Write the file anew, without the space of deleted rows, and remove what dead writers left beside it."""
-        self._commits.run_alone(self._scrub)
-        self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        self._write_anew()
         self.artifacts.sweep()
 
     def tombstones(self) -> list[Tombstone]:
@@ -303,6 +319,18 @@ class SqliteStore:
     ) -> None:
         self.close()
 
+    def _write_anew(self) -> None:
+        """Write the file anew, without the remains of what was deleted; the error says that the deletion itself is done."""
+        try:
+            self._commits.run_alone(self._scrub)
+            self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
+        except (StoreBusy, StoreFull) as error:
+            reason = "other processes use it" if isinstance(error, StoreBusy) else "there is no space for that"
+            raise type(error)(
+                f"{self.path}: what was deleted cannot be read any more, but bytes of it may be in the file and its -wal, which "
+                f"could not be written anew: {reason}. `foveal store vacuum {self.path}` removes them, as does the next deletion."
+            ) from error
+
     def _scrub(self, db: Database) -> None:
         """Write the file anew, without the remains of deleted rows in it, and empty the WAL."""
         db.execute("VACUUM")
@@ -312,10 +340,7 @@ class SqliteStore:
                 db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.BusyError:
                 if time.monotonic() > deadline:
-                    raise StoreBusy(
-                        f"{self.path}: the sessions are deleted, but {self.path.name}-wal still has bytes of them, because "
-                        "another process reads it. They go when it is closed, or with the next deletion."
-                    ) from None
+                    raise
                 time.sleep(0.002)
             else:
                 return
@@ -366,6 +391,10 @@ class SqliteStore:
         try:
             db = self._take_reader()
             yield db
+        except StoreCorrupt:
+            if db is not None:
+                check_version(self.path, db)  # what a newer Foveal has upgraded since is not damaged
+            raise
         except BROKEN as error:
             problem = translated(error, db, self.path, waited_s=time.monotonic() - started)
             if db is not None:
@@ -380,7 +409,7 @@ class SqliteStore:
         try:
             return self._readers.pop()
         except IndexError:
-            return open_reader(self.path, self._busy_timeout_s)
+            return open_reader(self.path, self._busy_timeout_s, is_writable=self._is_writable)
 
     def _put_back(self, db: Database) -> None:
         if self._is_closed or len(self._readers) >= IDLE_READERS:
@@ -444,22 +473,22 @@ class SqliteScope:
         *,
         tables: Callable[[], AbstractContextManager[Tables]],
         run: Callable[[Callable[[Database], Any]], Any],
+        index: Callable[[], SearchIndex],
     ) -> None:
-        self._name, self._path, self._tables, self._run = name, path, tables, run
+        self._name, self._path, self._tables, self._run, self._index = name, path, tables, run, index
 
     def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
         with self._tables() as tables:
             return _labelled(tables, tables.scoped_records(self._name, since_ms))
 
-    def index(self) -> FileIndex:
-        return FileIndex(index_file(self._path, scope_key(self._name)))
+    def index(self) -> SearchIndex:
+        return self._index()
 
     def notes(self) -> list[KeptNote]:
         with self._tables() as tables:
             return tables.notes(self._name)
 
     def keep(self, note: KeptNote) -> None:
-        check_note(note)
         self._run(lambda db: transactions.keep_note(db, self._path, self._name, note))
 
     def forget(self, key: str) -> bool:

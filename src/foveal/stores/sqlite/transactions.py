@@ -8,7 +8,15 @@ import apsw
 import msgspec
 
 from foveal.stores.chain import link, seal, seed, snapshot_seal
-from foveal.stores.checks import SECRET_BYTES, check_repeat, check_same_scope, check_sealed, check_seen
+from foveal.stores.checks import (
+    SECRET_BYTES,
+    check_note,
+    check_repeat,
+    check_same_scope,
+    check_sealed,
+    check_seen,
+    children_span,
+)
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, has_ended, held_text, pack, unpack
@@ -22,8 +30,7 @@ _INSERT_ENTRY = "INSERT INTO entries (place, id, parent, time_ms, author, hash, 
 _INSERT_TOMBSTONE = (
     "INSERT INTO tombstones (key, seed, created_ms, deleted_ms, entries, chain, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
-
-
+_CHILDREN = "SELECT id FROM sessions WHERE id >= ? AND id < ?"
 _INSERT_NOTE = (
     "INSERT OR REPLACE INTO notes (scope, key, text, session, author, time_ms, seal) VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
@@ -111,7 +118,7 @@ def delete(
     if not takeover:
         _check_free(tables, now_ms, *records)
     if seen is not None:
-        names = [raw[0] for raw in db.execute("SELECT id FROM sessions").fetchall()]
+        names = [raw[0] for record in records for raw in db.execute(_CHILDREN, children_span(record.id)).fetchall()]
         check_seen({record.id: record.entries for record in records}, names, seen)
     return [_delete(db, tables, tables.known_record(session), now_ms) for session in sessions]
 
@@ -122,6 +129,7 @@ def keep_note(db: Database, path: Path, scope: str, note: KeptNote) -> None:
     record = tables.record(note.session)
     if record is None or record.scope != scope:
         raise NotFound(f"the scope {scope!r} has no session {note.session!r}; nothing was kept")
+    check_note(note, record.secret)
     check_sealed(record.id, record.secret, note.text)
     changes, notes = tables.scope_state(scope)
     is_new = not db.execute("SELECT 1 FROM notes WHERE scope = ? AND key = ?", (scope, note.key)).fetchall()

@@ -10,6 +10,7 @@ These files are looked at before SQLite opens them, since it rewrites the wal-in
 Reading them drops the locks of every connection that this process has to them (a law of POSIX): that is why openings are counted.
 """
 
+import errno
 import os
 import struct
 import sys
@@ -210,8 +211,9 @@ def _at_rest(path: Path) -> Generator[bool]:
     """Yield whether no process has the database open, and keep others from opening it in the meantime."""
     try:
         handle = os.open(f"{path}-shm", os.O_RDWR)
-    except OSError:
-        yield True  # nobody has it open: the wal-index is there as long as somebody has
+    except OSError as error:
+        # Nobody has it open: the wal-index is there as long as somebody has. Where it cannot be written it cannot be told.
+        yield error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS)
         return
     try:
         yield _locked(handle)
