@@ -14,7 +14,7 @@ import msgspec
 
 from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
-from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
+from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
@@ -154,7 +154,7 @@ class RunDriver:
         words = [msgspec.structs.replace(one, is_steering=False) for one in words]
         began = (
             RunBegan(state.run + 1, self.agent.name, self._parent, first_model=self.agent.models[0].spelled),
-            *map(InboxRead, [late[-1][0]] if late else ()),
+            *([late[-1][0]] if late else ()),
         )
 
         def write(session: Session) -> None:
@@ -373,7 +373,7 @@ class RunDriver:
             running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
             self.journal.keep(session, *self._marks_of(new), *running)
 
-    def _marks_of(self, new: Sequence[tuple[int, Letter]]) -> list[RunMark]:
+    def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
         marks, asked = list[RunMark](), set(self.state.asked)
         for place, letter in new:
@@ -387,7 +387,7 @@ class RunDriver:
                         marks.append(UserAnswered(named, answer))
                 case StopRequest():
                     pass
-        return [*marks, InboxRead(new[-1][0])] if new else marks
+        return [*marks, new[-1][0]] if new else marks
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [
@@ -423,8 +423,8 @@ class RunDriver:
         """Return the words of a message that has waited, behind its files."""
         if not (place := queued.letter):
             return [user(queued.text)]
-        found = letters(self.store, self.session, place - 1, upto=place)
-        files = [file for _, one in found if isinstance(one, Steering | FollowUp) for file in read_posted(one.files)]
+        letter = letter_at(self.store, self.session, place)
+        files = read_posted(letter.files) if isinstance(letter, Steering | FollowUp) else []
         return [*files, user(queued.text if files else f"{queued.text}\n\n{LOST_FILES}")]
 
     async def _hand_over(self, name: str) -> None:
@@ -545,12 +545,12 @@ class RunDriver:
         )
 
 
-def _queued(place: int, letter: Steering | FollowUp) -> MessageQueued:
+def _queued(read: InboxRead, letter: Steering | FollowUp) -> MessageQueued:
     """Return the mark of words that were taken from this place of the inbox."""
-    return MessageQueued(letter.text, isinstance(letter, Steering), place if bytes(letter.files) else 0)
+    return MessageQueued(letter.text, isinstance(letter, Steering), read.place if bytes(letter.files) else 0)
 
 
-def _wish_in(new: Iterable[tuple[int, Letter]]) -> StopRequest | None:
+def _wish_in(new: Iterable[tuple[InboxRead, Letter]]) -> StopRequest | None:
     """Return the wish among messages that a run stops: the first that ends it, else the first."""
     wishes = [letter for _, letter in new if isinstance(letter, StopRequest)]
     return next((one for one in wishes if one.status == "cancelled"), next(iter(wishes), None))

@@ -121,6 +121,8 @@ class InboxRead(_Mark, frozen=True, tag="heard"):
     """The messages of the inbox up to this place were taken; written together with their effects."""
 
     place: int
+    entry: str = ""
+    """The message at the place: an inbox that has another one there was begun anew. Empty in older logs."""
 
 
 class MessageQueued(_Mark, frozen=True, tag="queued"):

@@ -143,8 +143,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     model: int = 0
     first_model: str = ""
     """The first model of the agent when the run began, with its address; empty in older logs and after a handoff."""
-    inbox: int = 0
-    """Messages of the inbox that were taken. They are counted for the session, not for the run."""
+    inbox: InboxRead = InboxRead(0)
+    """The newest message of the inbox that was taken, for the session and not for the run."""
     turn: int = 0
     """Messages of the user in this session."""
     all_steps: int = 0
@@ -399,8 +399,8 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return {"asked": asked, "answers": answers, "started": started, "asking": asking}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
-        case InboxRead(place=place):
-            return {"inbox": place}
+        case InboxRead() as read:
+            return {"inbox": read}
         case MessageQueued() as queued:
             if not queued.is_steering:
                 return {"following": (*state.following, queued)}
