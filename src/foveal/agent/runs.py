@@ -207,6 +207,7 @@ class Runs:
         until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         if (outcome := await self._ended_here(run, until)) is not None:
             return outcome
+        await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
         if not is_past(log, events) and await self._goes_on_late(log.state):
             if (outcome := await self._ended_here(run, until)) is not None:
@@ -225,6 +226,19 @@ class Runs:
                     outcome = await asyncio.shield(task)
                 return outcome if outcome.status in AT_REST else None
         return None
+
+    async def _end_late(self, run: str) -> None:
+        """Write that a run has failed whose driver here could not, if nobody goes on with it: nobody else would ever tell those
+        who wait for it. `StoreError` if that still cannot be written."""
+        session = split_run(run)[0]
+        failed, reason = self._live.unended.get(session, (None, ""))
+        if failed is None:
+            return
+        driver = RunDriver(failed.agent, self.store, session)
+        with suppress(SessionHeld):  # by whoever has taken it up
+            if await driver.take_up():
+                await driver.fail(reason)
+            self._live.unended.pop(session, None)
 
     async def _goes_on_late(self, state: RunState) -> bool:
         """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
@@ -248,6 +262,7 @@ class Runs:
                 since = event.id
             if driver.state.status in AT_REST:
                 return  # otherwise another process goes on with it
+        await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
         async with aclosing(_followed(log, events)) as told:
             async for event in told:
