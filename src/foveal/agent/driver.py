@@ -262,7 +262,10 @@ class RunDriver:
             await self.journal.close()
 
     async def let_go(self) -> None:
-        """Give the session up, and leave the run to whoever takes it up."""
+        """Give the session up, also one that was opened for the run and never used, and leave the run to whoever takes it up."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await asyncio.to_thread(opened.close)
         await self.journal.close()
 
     async def fail(self, reason: str) -> RunOutcome:
@@ -507,7 +510,8 @@ class RunDriver:
         the keys of calls that are not."""
         for key, child in self.state.children.items():
             session = split_run(child)[0]
-            if key in but or child in self.state.spawned or self._status_of(child) in ENDED:
+            status = self._status_of(child)
+            if key in but or child in self.state.spawned or status is None or status in ENDED:
                 continue
             stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
             with suppress(SessionHeld):  # by whoever drives it, and gives it up

@@ -74,7 +74,7 @@ class RunTree(msgspec.Struct, frozen=True):
     run: str
     agent: str
     status: RunStatus | None
-    """None for a sub-agent's run whose session was deleted."""
+    """None for a sub-agent's run that has not begun, and for one whose session was deleted."""
     children: "tuple[RunTree, ...]" = ()
 
 
@@ -157,7 +157,7 @@ def run_tree(store: Store, run: str) -> RunTree:
     statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
     begun = [one for one in events if isinstance(one, ChildStarted)]
     children = tuple(
-        run_tree(store, one.child) if _is_there(store, one.child) else RunTree(one.child, one.agent, None)
+        run_tree(store, one.child) if _has_begun(store, one.child) else RunTree(one.child, one.agent, None)
         for one in begun
     )
     return RunTree(events[0].scope.run, agent, statuses[-1], children)
@@ -171,14 +171,22 @@ def run_cost(store: Store, run: str) -> RunCost:
     is_unknown = None in prices or any(isinstance(event, CostUnknown) for event in events)
     own_usd = None if is_unknown else sum(price for price in prices if price is not None)
     begun = [one.child for one in events if isinstance(one, ChildStarted)]
-    children = tuple(run_cost(store, one) if _is_there(store, one) else RunCost(one, {}, None) for one in begun)
+    children = tuple(child_cost(store, one) for one in begun)
     bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
     return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
 
 
-def _is_there(store: Store, run: str) -> bool:
-    """Return whether the session of a run was not deleted."""
-    return bool(store.cards(split_run(run)[0]))
+def child_cost(store: Store, run: str) -> RunCost:
+    """Return the cost of a sub-agent's run: nothing before it has begun, and unknown if its session is not there."""
+    begun = _has_begun(store, run)
+    return run_cost(store, run) if begun else RunCost(run, {}, None if begun is None else 0.0)
+
+
+def _has_begun(store: Store, run: str) -> bool | None:
+    """Return whether a run has begun; None if its session is not there, or not there any more."""
+    for card in store.cards(split_run(run)[0]):
+        return newest_status(store, card.id, card.entries) is not None
+    return None
 
 
 def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:
