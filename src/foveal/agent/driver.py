@@ -24,6 +24,7 @@ from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
     AgentTook,
+    FirstModelNamed,
     InboxRead,
     MessageQueued,
     QueueTaken,
@@ -178,6 +179,8 @@ class RunDriver:
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
             if is_wished:
+                if other_model(state, self.agent):
+                    await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
                 await self.journal.do(lambda session: self._take_letters(session, stops=False))
         return state.id
 
@@ -547,6 +550,17 @@ class RunDriver:
         return Session(
             self.store, self.session, model=agent.models[place].session_model, policy=agent.policy, host=host
         )
+
+
+def other_model(state: RunState, agent: AgentDefinition) -> str:
+    """Return why an agent must not go on with a run unless somebody says so; empty if it is the one that the run has had."""
+    now = agent.models[0].spelled
+    if state.agent != agent.name or state.first_model in ("", now):
+        return ""
+    return (
+        f"{state.id} began with {state.first_model}, and the agent {agent.name!r} has {now} here. Drive it where the agent has "
+        "its model (foveal runs work --model MODEL), or resume it with this one (foveal resume --model MODEL)"
+    )
 
 
 def _queued(read: InboxRead, letter: Steering | FollowUp) -> MessageQueued:

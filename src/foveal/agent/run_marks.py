@@ -152,6 +152,13 @@ class ModelSwitched(_Mark, frozen=True, tag="model"):
     because: str
 
 
+class FirstModelNamed(_Mark, frozen=True, tag="first_model"):
+    """The run was resumed by an agent that has another first model than it began with."""
+
+    model: str
+    """As `RunBegan.first_model`."""
+
+
 class ModelNudged(_Mark, frozen=True, tag="nudged"):
     """The model was told to go on although it had stopped: a reply cut off, todos left open, too thin an answer."""
 
@@ -221,6 +228,7 @@ RunMark: TypeAlias = (
     | MessageQueued
     | QueueTaken
     | ModelSwitched
+    | FirstModelNamed
     | ModelNudged
     | SummaryPaid
     | ChildBegan

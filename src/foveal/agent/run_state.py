@@ -16,6 +16,7 @@ from foveal.agent.run_marks import (
     CallNotBegun,
     CallStarted,
     ChildBegan,
+    FirstModelNamed,
     HandoffAsked,
     InboxRead,
     MessageQueued,
@@ -142,7 +143,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     model: int = 0
     first_model: str = ""
-    """The first model of the agent when the run began, with its address; empty in older logs and after a handoff."""
+    """The first model of the agent when the run began, or when it was resumed, with its address; empty in older logs and after a
+    handoff."""
     inbox: InboxRead = InboxRead(0)
     """The newest message of the inbox that was taken, for the session and not for the run."""
     turn: int = 0
@@ -420,6 +422,8 @@ def _of_model(state: RunState, mark: RunMark | None) -> dict[str, Any]:
             return {"is_call_cut": True} if in_call else {} if state.open else {"newest": "cut_off"}
         case ModelSwitched(place=place):
             return {"model": place}
+        case FirstModelNamed(model=model):
+            return {"model": 0, "first_model": model}
         case ModelNudged(why=why):
             return {"nudge": why}
         case _:

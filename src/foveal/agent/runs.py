@@ -26,7 +26,7 @@ from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
 from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
-from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
+from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome, other_model
 from foveal.agent.inbox import (
     NO_FILES,
     FollowUp,
@@ -93,6 +93,8 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
+        self._others: dict[str, int] = {}
+        """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
     async def start(
         self, agent: str | AgentDefinition, text: str, *, session: str = "", files: Sequence[RunFile] = ()
@@ -243,7 +245,8 @@ class Runs:
     async def _goes_on_late(self, state: RunState) -> bool:
         """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        if is_late and state.agent in self._agents and self._live.driver_of(state.session) is None:
+        is_ours = state.agent in self._agents and self._live.driver_of(state.session) is None
+        if is_late and is_ours and not self._has_other_model(state.session):
             with suppress(SessionHeld):  # somebody else has just done so
                 await self.resume(state.id)
                 return True
@@ -353,7 +356,9 @@ class Runs:
             found = await asyncio.to_thread(abandoned.look)
         took_s = time.monotonic() - began
         for one in found:
-            if one.agent in self._agents and self._live.driver_of(split_run(one.run)[0]) is None:
+            session = split_run(one.run)[0]
+            is_left = self._others.get(session) == one.entries
+            if one.agent in self._agents and not is_left and self._live.driver_of(session) is None:
                 with _told(f"run {one.run} cannot be taken up"):
                     await queue.put(one.run, one.agent)
         return took_s
@@ -372,18 +377,30 @@ class Runs:
         return None if driver is None else self._live.drive(driver)
 
     async def _taken(self, run: str, agent: str) -> RunDriver | None:
-        """Return the driver of a run that is under way and that nobody drives; None for any other, and of other agents."""
+        """Return the driver of a run that is under way and that nobody drives; None for others, also of other models."""
         session = split_run(run)[0]
         # A session that was deleted, or is one of another store, would be made by opening it.
         is_there = await asyncio.to_thread(self.store.cards, session)
         is_live = self._live.driver_of(session) is not None
         if not is_there or agent not in self._agents or is_live or self._is_draining:
             return None
+        if await asyncio.to_thread(self._has_other_model, session):
+            return None
         driver = self._driver(self._agents[agent], session)
         try:
             return driver if await driver.take_up() else None
         except SessionHeld:  # its process lives
             return None
+
+    def _has_other_model(self, session: str) -> bool:
+        """Return whether the run of a session has had another model than its agent has here; that is told once."""
+        state = read_run(self.store, session)
+        known = self._agents.get(state.agent)
+        reason = other_model(state, known) if known is not None else ""
+        if reason and self._others.get(session) != state.seq:
+            self._others[session] = state.seq
+            logger.warning("the run is left alone: %s", reason)
+        return bool(reason)
 
     def _is_left_behind(self, card: RunCard) -> bool:
         """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""

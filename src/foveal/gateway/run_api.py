@@ -16,7 +16,7 @@ import msgspec
 from foveal.agent.audit import audit_trail
 from foveal.agent.deadlines import is_overdue
 from foveal.agent.definition import AgentDefinition, everybody, with_successors
-from foveal.agent.driver import RunOutcome
+from foveal.agent.driver import RunOutcome, other_model
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_marks import ENDED, run_name, split_run
@@ -103,6 +103,9 @@ class RunApi:
         for card in cards:
             if card.reason == ENDING and card.agent in known and not card.parent:
                 try:
+                    state = await self._sessions.read(lambda run=card.run: self._runs.state(run))
+                    if reason := other_model(state, known[card.agent]):
+                        raise BadInput(reason)
                     await self._loop.do(self._runs.resume(card.run))
                 except FovealError as error:  # of this run alone
                     self._tell(f"run {card.run} could not be taken up: {error}")
