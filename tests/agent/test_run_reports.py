@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from foveal.agent import Runs
+from foveal.values.errors import NotFound
 
 from .conftest import FakeModel, agent_with, collect, damage, says
 
@@ -83,3 +84,10 @@ def test_whoever_observes_reads_the_log_once(store, reads, run):
     assert reads == ["s"]
     assert {one.scope.run for one in events} == {"s#1" if run == "s#1" else "s#2"}
     assert type(events[-1]).__name__ == "RunEnded"
+
+
+def test_a_run_of_a_number_that_none_has_is_not_there(store):
+    """However long the number is."""
+    for number in ("2", "9" * 18, "9" * 5_000):
+        with pytest.raises(NotFound, match="there is no run"):
+            Runs(store).outcome(f"s#{number}")

@@ -322,6 +322,10 @@ def mark_in(note: Note) -> RunMark | None:
         return None
 
 
+_NUMBER_DIGITS = 18
+"""More than the number of any run has. Python reads no number of some thousand digits, which a caller may well send."""
+
+
 def run_name(session: str, number: int) -> str:
     """Return the id of a run: its session and its number, so that the run is found without any register."""
     return f"{session}#{number}"
@@ -330,4 +334,5 @@ def run_name(session: str, number: int) -> str:
 def split_run(run: str) -> tuple[str, int | None]:
     """Return the session and the number of a run's id; None for the newest run of a session that is named alone."""
     session, mark, number = run.rpartition("#")
-    return (session, int(number)) if mark and number.isdecimal() else (run, None)
+    is_number = number.isdecimal() and len(number) <= _NUMBER_DIGITS
+    return (session, int(number)) if mark and is_number else (run, None)

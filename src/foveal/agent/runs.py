@@ -104,8 +104,7 @@ class Runs:
         The files are read first: `BadInput` for one that cannot be sent, and nothing has begun.
         """
         named = self._agent(agent) if isinstance(agent, str) else agent
-        if is_inbox(session) or split_run(session)[1] is not None:
-            raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
+        check_session(session)
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
         await self._live.is_at_work(session, _LOOK_S)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
@@ -509,6 +508,12 @@ class Runs:
         except SessionHeld:
             return False
         return True
+
+
+def check_session(name: str) -> None:
+    """Raise `BadInput` for a name that no session of runs can have."""
+    if is_inbox(name) or split_run(name)[1] is not None:
+        raise BadInput(f"{name!r:.200} cannot name a session of runs: '#' and a number end the id of a run")
 
 
 @contextmanager

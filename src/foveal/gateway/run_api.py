@@ -20,7 +20,7 @@ from foveal.agent.driver import RunOutcome, other_model
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_marks import ENDED, run_name, split_run
-from foveal.agent.runs import ENDING, RunCard, Runs, RunTree
+from foveal.agent.runs import ENDING, RunCard, Runs, RunTree, check_session
 from foveal.agent.tools import UserAnswer
 from foveal.gateway.api_types import AttachRequest, NoParameters
 from foveal.gateway.run_types import (
@@ -130,6 +130,7 @@ class RunApi:
         if agent is None:
             hint = did_you_mean(given.agent, self._agents) if self._agents else "Offer some: foveal serve --agent FILE"
             raise BadInput(f"there is no agent {given.agent!r:.200} here. {hint}")
+        check_session(given.session)  # before it gets the hash of a key
         session = await self._sessions.own_name(caller, given.session or f"{agent.name}-{token_hex(4)}")
         files = _given_files(given.files)
         async with self._sessions.released(session):
