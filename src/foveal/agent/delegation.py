@@ -160,6 +160,7 @@ async def _delegated(
         driver.store,
         session,
         parent=driver.state.id,
+        above=driver,
         opened=opened,
         meter=meter,
         more_tools=partial(agent_tools, drive),

@@ -5,6 +5,7 @@ session is used from threads, one call at a time; the model and the tools run on
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -39,6 +40,7 @@ from foveal.agent.run_marks import (
     split_run,
 )
 from foveal.agent.run_state import RunState, RunUsage
+from foveal.agent.spending import Spending
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
@@ -52,6 +54,8 @@ from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld, 
 from foveal.writers.faults import describe
 
 T = TypeVar("T")
+
+logger = logging.getLogger("foveal.runs")
 
 UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
 """Statuses in which somebody works at the run, or should: if nobody has its session, anybody may take it up."""
@@ -107,12 +111,16 @@ class RunDriver:
         session: str,
         *,
         parent: str = "",
+        above: "RunDriver | None" = None,
         opened: Session | None = None,
         meter: SummaryMeter | None = None,
         more_tools: "Callable[[RunDriver], Sequence[Tool]]" = lambda driver: (),
     ) -> None:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
+        self._above = above
+        self._spending: dict[str, Spending] = {}
+        """The money that was spent by this run and by those above it, where that is limited."""
         self.journal = RunJournal(store, session, self._open_session)
         if agent.on_event is not None and not parent:  # of a sub-agent, the run above tells
             self.journal.hub.tell(agent.on_event)
@@ -339,6 +347,8 @@ class RunDriver:
         step = next_step(
             self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals, finalizes=bool(agent.finalize)
         )
+        if isinstance(step, Ask) and (reason := self._overspent()):
+            step = Done("failed", self.state.answer, reason)
         match step:
             case Ask():
                 return None, partial(self._model.ask, step, self._model.prepare(session, step))
@@ -353,6 +363,26 @@ class RunDriver:
                 return step, None
             case _:
                 return step, None
+
+    def _overspent(self) -> str:
+        """Return why no further model call may be paid: this run, or one above it, has spent its limit. Empty if one may."""
+        one = self
+        while one is not None:
+            run, most = one.state.id, one.agent.limits.max_usd
+            if most is not None:
+                spent = self._spending.setdefault(run, Spending(self.store, run))
+                was_unknown = spent.unknown
+                spent.read()
+                if one is self and spent.unknown and not was_unknown:
+                    logger.warning(
+                        "run %s has max_usd, and %d of its model calls has no known cost: only the others count",
+                        run,
+                        spent.unknown,
+                    )
+                if spent.usd >= most:
+                    return f"{run} has spent ${spent.usd:.4f} of ${most:.4f}, its limit max_usd; resume it with a higher one"
+            one = one._above
+        return ""
 
     async def _refuse_and_run(self, step: Run) -> None:
         """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result."""

@@ -9,7 +9,6 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.inbox import is_inbox
 from foveal.agent.run_events import (
     ChildStarted,
-    CostUnknown,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -20,7 +19,7 @@ from foveal.agent.run_events import (
 from foveal.agent.run_log import RunLog, newest_status
 from foveal.agent.run_marks import ENDED, RunStatus, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.usage_cost import usage_usd
+from foveal.agent.usage_cost import bills_in
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 from foveal.values.entry import Usage
 from foveal.values.errors import FovealError, NotFound
@@ -166,10 +165,8 @@ def run_tree(store: Store, run: str) -> RunTree:
 def run_cost(store: Store, run: str) -> RunCost:
     """Return the model calls of a run and of its sub-agents, with their cost."""
     _, events = read_named(store, run)
-    prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
-    prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
-    is_unknown = None in prices or any(isinstance(event, CostUnknown) for event in events)
-    own_usd = None if is_unknown else sum(price for price in prices if price is not None)
+    prices = list(bills_in(events))
+    own_usd = None if None in prices else sum(price for price in prices if price is not None)
     begun = [one.child for one in events if isinstance(one, ChildStarted)]
     children = tuple(child_cost(store, one) for one in begun)
     bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
