@@ -2,10 +2,14 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 
 import pytest
 
 from foveal.agent import Runs
+from foveal.agent.run_log import read_events
+from foveal.session.session import Session
+from foveal.testing.run_checks import run_problems
 from foveal.values.errors import NotFound
 
 from .conftest import FakeModel, agent_with, collect, damage, says
@@ -91,3 +95,28 @@ def test_a_run_of_a_number_that_none_has_is_not_there(store):
     for number in ("2", "9" * 18, "9" * 5_000):
         with pytest.raises(NotFound, match="there is no run"):
             Runs(store).outcome(f"s#{number}")
+
+
+REPLY = {
+    "model": "gpt-5",
+    "choices": [{"message": {"role": "assistant", "content": "By hand."}}],
+    "usage": {"prompt_tokens": 1_000, "completion_tokens": 10, "total_tokens": 1_010},
+}
+
+
+@pytest.mark.parametrize("replies", [[says("Done.")], [ValueError("the model is broken")]], ids=["completed", "failed"])
+def test_what_a_session_is_used_for_between_its_runs_is_no_part_of_them(store, replies):
+    """A program that goes on by hand, or folds, adds neither events behind the end of a run nor calls to its cost."""
+    agent = agent_with(FakeModel(*replies))
+    with suppress(ValueError):
+        asyncio.run(agent.run("Go.", session="s", store=store))
+    runs = Runs(store)
+    before = runs.cost("s"), list(read_events(store, "s"))
+    with Session(store, "s", model="gpt-5") as session:
+        session.append({"role": "user", "content": "By hand?"})
+        session.append(REPLY)
+    assert (runs.cost("s"), list(read_events(store, "s"))) == before
+    again = agent_with(FakeModel(says("Done.")))
+    asyncio.run(again.run("And?", session="s", store=store))
+    assert runs.cost("s#2").calls == 1
+    assert run_problems(read_events(store, "s")) == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.agent.run_events import RunEvent, events_of
-from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
+from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
 from foveal.agent.tools import UserAnswer, asker_of
 from foveal.stores import rows as log
@@ -66,6 +66,8 @@ class RunLog:
         if isinstance(entry.body, Note) and self.state.started is not before.started:
             self._begun -= before.started
             self._begun |= self.state.started
+        if before.status in ENDED and self.state.status in ENDED and not _is_mark(entry):
+            return []  # of somebody who uses the session between its runs
         return events_of(self.state, self.place, entry)
 
     def _state_at(self, entry: str | None) -> RunState:
@@ -83,6 +85,10 @@ class RunLog:
             yield from self._store.rows(self.session, after=self.place)
         except NotFound:  # a session that has not begun
             return
+
+
+def _is_mark(entry: Entry) -> bool:
+    return isinstance(entry.body, Note) and mark_in(entry.body) is not None
 
 
 def read_run(store: Store, session: str) -> RunState:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from foveal.agent.run_marks import (
+    ENDED,
     AgentTook,
     CallMalformed,
     CallNotBegun,
@@ -276,7 +277,7 @@ def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
             return _reply(state, body, entry_id)
         case Message(role="tool"):
             return {"newest": "tool", **_results(state, body, entry_id)}
-        case Usage():
+        case Usage() if state.status not in ENDED:  # otherwise of somebody who uses the session between its runs
             used = state.usage.get(body.model, RunUsage()).plus(body)
             return {"usage": {**state.usage, body.model: used}}
         case Note():
