@@ -162,7 +162,13 @@ class RunDriver:
         words = [_queued(place, one) for place, one in late if isinstance(one, Steering | FollowUp)]
         words = [msgspec.structs.replace(one, is_steering=False) for one in words]
         began = (
-            RunBegan(state.run + 1, self.agent.name, self._parent, first_model=self.agent.models[0].spelled),
+            RunBegan(
+                state.run + 1,
+                self.agent.name,
+                self._parent,
+                first_model=self.agent.models[0].spelled,
+                session=self.session,
+            ),
             *([late[-1][0]] if late else ()),
         )
 

@@ -43,6 +43,9 @@ class RunBegan(_Mark, frozen=True, tag="began"):
     """Place of the model in the agent's chain of models."""
     first_model: str = ""
     """The first model of that chain with its address, as `foveal run --model` takes it; empty in older logs."""
+    session: str = ""
+    """The name that its session had then, with which the keys of its calls begin: it may be imported under another one. Empty in
+    older logs."""
 
 
 class StatusSet(_Mark, frozen=True, tag="status"):

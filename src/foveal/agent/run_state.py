@@ -138,6 +138,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     run_on_branch: int = 0
     """Number of the newest run that began on this branch of the conversation. Another one than `run` if the user went back to
     before that began."""
+    named: str = ""
+    """The name of the session when the run began, with which the keys of its calls begin; empty in older logs."""
     agent: str = ""
     parent: str = ""
     status: RunStatus | None = None
@@ -296,7 +298,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
             "answer": text or state.answer,
         }
     calls = [(place, part) for place, part in enumerate(message.parts) if isinstance(part, ToolCall)]
-    keys = tuple((call.id, f"{state.session}/{entry_id}.{place}") for place, call in calls)
+    keys = tuple((call.id, f"{state.named or state.session}/{entry_id}.{place}") for place, call in calls)
     said = {call.id: _hash_of(call) for _, call in calls}
     changed: dict[str, Any] = {
         "newest": "answer",
@@ -378,6 +380,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
                 "parent": began.parent,
                 "model": began.model,
                 "first_model": began.first_model,
+                "named": began.session,
                 "told": began.agent,
             }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
