@@ -11,7 +11,7 @@ from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
 from foveal.stores import open_store
 
-from ..agent.conftest import FakeModel, agent_with, says
+from ..agent.conftest import FakeModel, agent_with, damage, says
 
 FOUND = "The cookie is set twice, in login.py, lines 12 and 40, which I have read twice over. " * 4
 
@@ -67,3 +67,22 @@ def test_a_chat_goes_on_whose_sub_agent_was_deleted():
         chat = asyncio.run(talk())
     assert (chat.run, chat.usd) == ("s#1", None)
     assert "cost unknown" in chat.status
+
+
+def test_a_chat_goes_on_whose_sub_agent_has_a_damaged_log(monkeypatch):
+    """Its cost is unknown; the conversation itself is whole."""
+
+    async def talk():
+        agent = agent_that("delegate")
+        chat = chat_of(agent, store)
+        await chat.say("Go.")
+        await chat.settled()
+        damage(store, monkeypatch, chat.runs.tree("s").children[0].run.partition("#")[0])
+        again = chat_of(agent, store)
+        await again.say("And?")
+        await again.settled()
+        return again
+
+    with open_store() as store:
+        chat = asyncio.run(talk())
+        assert (chat.runs.outcome("s#2").text, chat.usd) == ("Done.", None)

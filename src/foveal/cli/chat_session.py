@@ -49,7 +49,7 @@ from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text.display import one_line, visible
 from foveal.values.entry import Message, Stored, Text, ToolResult
-from foveal.values.errors import BadInput, FovealError
+from foveal.values.errors import BadInput, FovealError, StoreError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
 
@@ -155,7 +155,14 @@ class ChatSession:
         for event in read_events(self.store, self.session):
             self._count(event)
             if isinstance(event, ChildStarted):
-                self._add(child_cost(self.store, event.child).total_usd)
+                self._add(self._cost_of(event.child))
+
+    def _cost_of(self, child: str) -> float | None:
+        """Return the cost of a sub-agent's run; None if it is unknown, as where its log cannot be read."""
+        try:
+            return child_cost(self.store, child).total_usd
+        except StoreError:
+            return None
 
     @property
     def is_busy(self) -> bool:
