@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+from base64 import b64encode
 from contextlib import suppress
 
 import pytest
 
+import foveal
 from foveal.agent import Runs
+from foveal.agent.abandoned_runs import AbandonedRuns
 from foveal.agent.run_log import read_events
 from foveal.session.session import Session
 from foveal.testing.run_checks import run_problems
@@ -120,3 +123,18 @@ def test_what_a_session_is_used_for_between_its_runs_is_no_part_of_them(store, r
     asyncio.run(again.run("And?", session="s", store=store))
     assert runs.cost("s#2").calls == 1
     assert run_problems(read_events(store, "s")) == []
+
+
+def test_runs_of_an_encrypted_store_are_told_without_its_keys(tmp_path, caplog):
+    """A worker that was given no keys says why it takes nothing up, and a list names every session."""
+    (tmp_path / "keys").write_text(b64encode(bytes(range(32))).decode())
+    place = str(tmp_path / "sealed.db")
+    with foveal.open_store(place, keys=str(tmp_path / "keys")) as store:
+        asyncio.run(agent_with(FakeModel(says("Done."))).run("Go.", session="s", store=store))
+    with foveal.open_store(place) as store:
+        (card,) = Runs(store).list()
+        assert (card.session, card.status) == ("s", None)
+        assert "is encrypted; open the store with its keys" in card.reason
+        assert asyncio.run(Runs(store).recover()) == []
+        assert AbandonedRuns(store).look() == []
+    assert sum("is encrypted" in record.getMessage() for record in caplog.records) == 3

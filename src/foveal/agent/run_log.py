@@ -10,13 +10,15 @@ from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAn
 from foveal.agent.run_state import RunState, after, rewound
 from foveal.agent.tools import UserAnswer, asker_of
 from foveal.stores import rows as log
+from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import Row, Store
 from foveal.values.entry import Entry, Note, Rewind
 from foveal.values.errors import NotFound
 
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
 """Beginnings of marks of the session's own that tell nothing of a run, and are large."""
-_NOTE = (b'={"is":"note"', b'~{"is":"note"')
+_NOTE = (b'={"is":"note"', b'~{"is":"note"', ENCRYPTED)
+"""Beginnings of notes, and of entries that nobody can read who has no keys, which is an error and not a session without runs."""
 _LANDMARK_ENTRIES = 64
 """Entries between two states that are kept: as many as are read again for a rewind, at most."""
 
