@@ -236,3 +236,14 @@ def test_a_function_that_is_not_there_is_told(tmp_path, named, said):
     with pytest.raises(BadInput) as told:
         read_agent(tmp_path / "a.toml")
     assert said in str(told.value)
+
+
+def test_an_error_names_the_file_in_whichever_folder(tmp_path, monkeypatch):
+    """Also where the folder's name begins as the error does; a file below is named once."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "a.toml").write_text('model = "gpt-5"\ntools = ["nosuch"]\n')
+    (tmp_path / "t" / "b.toml").write_text('model = "gpt-5"\nagents = ["a.toml"]\n')
+    for name in ("a", "b"):
+        with pytest.raises(BadInput, match=r"^t/a\.toml: there is no built-in tool 'nosuch'"):
+            read_agent(f"t/{name}.toml")

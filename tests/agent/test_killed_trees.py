@@ -156,3 +156,27 @@ def test_a_run_that_is_stopped_while_a_sub_agent_begins_leaves_none_pending(stat
             assert (await runs.wait(run, 30)).text == "Done."
 
     asyncio.run(talk())
+
+
+@pytest.mark.parametrize("status", ["paused", "cancelled"])
+def test_a_run_that_is_stopped_while_it_spawns_leaves_a_run_at_work(status):
+    """The detached run has begun, and is one of its own: it goes on to its answer."""
+
+    async def talk():
+        store, agent, loop = WatchedStore(), spawning(), asyncio.get_running_loop()
+        runs = Runs(store, [agent])
+
+        def stop(session, drafts):
+            if session.startswith("s/looker") and any(b'\\"is\\":\\"began' in one.payload for one in drafts):
+                loop.call_soon_threadsafe(runs._live.by_session["s"][0].stop, status)
+
+        store.on_commit = stop
+        run = await runs.start(agent, "Go.", session="s")
+        assert (await runs.wait(run, 30)).status == status
+        await runs._live.ended()
+        assert {bool(card.session.partition("/")[2]): card.status for card in runs.list()} == {
+            False: status,
+            True: "completed",
+        }
+
+    asyncio.run(talk())

@@ -204,7 +204,9 @@ def _named(path: Path, make: Callable[[], Any]) -> Any:
     try:
         return make()
     except BadInput as error:
-        raise error if str(error).startswith(str(path.parent)) else BadInput(f"{path}: {error}") from None
+        raise (
+            error if str(error).startswith((f"{path}:", f"{path.parent}/")) else BadInput(f"{path}: {error}")
+        ) from None
 
 
 def _policy(said: str | dict[str, Any] | None, path: Path) -> Policy | None:

@@ -196,7 +196,14 @@ async def _spawned(
 
         opened = await _begun(driver, open_child)
         child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
-        await child.begin("", is_told=True)
+        beginning = asyncio.ensure_future(child.begin("", is_told=True))
+        try:
+            await asyncio.shield(beginning)
+        except asyncio.CancelledError:  # the call is given up; the run is one of its own
+            with suppress(FovealError):
+                await beginning
+                drive(child)
+            raise
         drive(child)
     elif state.status in UNDER_WAY and state.agent == agent.name:
         child = RunDriver(agent, driver.store, session, more_tools=more)
