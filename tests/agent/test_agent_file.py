@@ -9,7 +9,7 @@ from foveal.agent import Agent, ApprovalRule, tool
 from foveal.agent.agent_file import read_agent
 from foveal.values.errors import BadInput
 
-from .conftest import FakeModel, calls, says
+from .conftest import FakeModel, agent_with, calls, says
 
 WHOLE = """
 name = "mender"
@@ -202,9 +202,26 @@ def test_a_file_names_functions_of_a_module_beside_it(tmp_path):
         assert read_agent(file).toolset["ping"].description == "Say pong."
 
 
+def test_functions_of_one_module_share_it(tmp_path):
+    """It runs once for all functions that a file names, and its classes may have annotations that are read later."""
+    (tmp_path / "box.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nimport msgspec\n\nkept = []\n\n\n"
+        "@dataclass\nclass Note:\n    text: str\n\n\nclass Given(msgspec.Struct):\n    text: str\n\n\n"
+        "def put(given: Given) -> str:\n    kept.append(Note(given.text))\n    return 'kept'\n\n\n"
+        "def get() -> str:\n    return kept[0].text\n"
+    )
+    (tmp_path / "a.toml").write_text('model = "gpt-5"\ntools = ["box:put", "box:get"]\n')
+    tools = read_agent(tmp_path / "a.toml").toolset
+    model = FakeModel(calls("put", given={"text": "milk"}), calls("get"), says("Done."))
+    agent = agent_with(model, *tools.values())
+    assert asyncio.run(agent.run("Go.")).status == "completed"
+    assert [one["content"] for one in model.requests[-1]["messages"] if one["role"] == "tool"] == ["kept", "milk"]
+
+
 @pytest.mark.parametrize(
     ("named", "said"),
     [
+        ("exits:ping", "exits.py cannot be imported: SystemExit"),
         ("mytols:ping", "mytols.py, which the tool 'mytols:ping' is to come from"),
         ("mytools:pin", "has no function 'pin'. Did you mean ping?"),
         ("broken:ping", "broken.py cannot be imported: NameError"),
@@ -214,7 +231,19 @@ def test_a_function_that_is_not_there_is_told(tmp_path, named, said):
     """With the file that was looked for, or the nearest name in it."""
     (tmp_path / "mytools.py").write_text("def ping() -> str:\n    return 'pong'\n")
     (tmp_path / "broken.py").write_text("undefined\n")
+    (tmp_path / "exits.py").write_text("import sys\n\nsys.exit(3)\n")
     (tmp_path / "a.toml").write_text(f'model = "gpt-5"\ntools = ["{named}"]\n')
     with pytest.raises(BadInput) as told:
         read_agent(tmp_path / "a.toml")
     assert said in str(told.value)
+
+
+def test_an_error_names_the_file_in_whichever_folder(tmp_path, monkeypatch):
+    """Also where the folder's name begins as the error does; a file below is named once."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "a.toml").write_text('model = "gpt-5"\ntools = ["nosuch"]\n')
+    (tmp_path / "t" / "b.toml").write_text('model = "gpt-5"\nagents = ["a.toml"]\n')
+    for name in ("a", "b"):
+        with pytest.raises(BadInput, match=r"^t/a\.toml: there is no built-in tool 'nosuch'"):
+            read_agent(f"t/{name}.toml")

@@ -74,7 +74,7 @@ def test_a_resumption_while_the_driver_lets_go_is_not_lost(store):
         run = await runs.start(agent, "Go.", session="s")
         await model.closing.wait()
         resuming = asyncio.create_task(runs.resume(run, UserAnswer("", "allow")))
-        await until(lambda: letters(store, "s", 0))
+        await until(lambda: letters(store, "s"))
         model.go.set()
         await resuming
         return await runs.wait(run, 30)
@@ -93,7 +93,7 @@ def test_a_cancellation_while_the_driver_lets_go_is_not_lost(store):
         run = await runs.start(agent, "Go.", session="s")
         await model.closing.wait()
         cancelling = asyncio.create_task(runs.cancel(run, "not needed"))
-        await until(lambda: letters(store, "s", 0))
+        await until(lambda: letters(store, "s"))
         model.go.set()
         await cancelling
         return runs.outcome(run)
@@ -587,4 +587,4 @@ def test_arguments_that_are_nested_too_deeply_are_refused(store):
             await runs.approve("s", "edit", arguments=deep)
 
     asyncio.run(talk())
-    assert letters(store, "s", 0) == []
+    assert letters(store, "s") == []

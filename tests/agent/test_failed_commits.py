@@ -10,7 +10,7 @@ import pytest
 import foveal
 from foveal.agent import Agent, ApprovalRule, AskUser, Limits, Runs, ToolContext, ToolOutput, UserAnswer, tool
 from foveal.agent.driver import RunDriver
-from foveal.agent.run_events import ModelReplied, SummaryBilled, ToolReturned
+from foveal.agent.run_events import ModelReplied, RunEnded, SummaryBilled, ToolReturned
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import RunLeft, SummaryPaid
 from foveal.stores.memory import MemoryStore
@@ -364,3 +364,85 @@ def test_the_answer_of_a_user_reaches_the_sub_agent_although_its_inbox_fails(sto
         return await runs.wait(run, 10)
 
     assert (asyncio.run(talk()).text, got) == ("Done.", ["a"])
+
+
+class LostStore(MemoryStore):
+    """A store whose commits all fail while it is lost."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_lost = False
+
+    def load(self, *given, **options):
+        opened = super().load(*given, **options)
+        append = opened.writer.append
+
+        def tried(drafts, **more):
+            if self.is_lost:
+                raise StoreUnavailable(LOST)
+            return append(drafts, **more)
+
+        opened.writer.append = tried
+        return opened
+
+
+async def broken(store, **options) -> tuple[Runs, str]:
+    """A run whose driver has ended, and could write neither its reply nor its end."""
+
+    def reply(request):
+        store.is_lost = True
+        return says("Done.")
+
+    agent = agent_with(FakeModel(by=reply), **options)
+    runs = Runs(store, [agent])
+    run = await runs.start(agent, "Go.", session="s")
+    with pytest.raises(StoreUnavailable):
+        await runs.wait(run, 10)
+    return runs, run
+
+
+def test_a_run_whose_end_could_not_be_written_is_waited_for_again():
+    """As long as the store is lost, whoever waits is told so; when it is back, the run has failed and can be resumed."""
+
+    async def talk():
+        store = LostStore()
+        runs, run = await broken(store)
+        with pytest.raises(StoreUnavailable):
+            await runs.wait(run, 10)
+        store.is_lost = False
+        outcome = await runs.wait(run, 10)
+        assert (outcome.status, outcome.reason) == ("failed", LOST)
+        again = Runs(store, [agent_with(FakeModel(says("Done.")))])
+        await again.resume(run)
+        assert (await again.wait(run, 10)).text == "Done."
+        assert run_problems(read_events(store, "s")) == []
+
+    asyncio.run(talk())
+
+
+def test_a_run_whose_end_could_not_be_written_is_observed_to_its_end():
+    """The stream of a listener who comes later ends with the end that is written then."""
+
+    async def talk():
+        store = LostStore()
+        runs, run = await broken(store)
+        store.is_lost = False
+        async with asyncio.timeout(10):
+            assert isinstance((await collect(runs.observe(run)))[-1], RunEnded)
+
+    asyncio.run(talk())
+
+
+def test_a_run_whose_end_could_not_be_written_is_left_to_whoever_has_taken_it_up():
+    """Its end is not written into a run that goes on elsewhere: whoever waits gets the answer."""
+
+    async def talk():
+        store = LostStore()
+        runs, run = await broken(store)
+        store.is_lost = False
+        model = FakeModel(says("Done."))
+        elsewhere = Runs(store, [agent_with(model)])
+        assert await elsewhere.recover() == [run]
+        assert (await runs.wait(run, 10)).text == "Done."
+
+    asyncio.run(talk())

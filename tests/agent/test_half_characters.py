@@ -63,7 +63,7 @@ def test_two_halves_are_one_character(store, redact):
     assert mark_in(note) == StatusSet("completed", 1, "a", text="\U0001f600")
     post(store, "s", FollowUp("\ud83d\ude00"), redact=redact)
     post(store, "s", QuestionReply(UserAnswer(arguments={"x": "\ud83d\ude00"})), redact=redact)
-    said = [letter for _, letter in letters(store, "s", 0)]
+    said = [letter for _, letter in letters(store, "s")]
     assert said == [FollowUp("\U0001f600"), QuestionReply(UserAnswer(arguments={"x": "\U0001f600"}))]
 
 

@@ -229,7 +229,7 @@ def test_words_whose_files_cannot_be_sent_are_not_said(store, files, said):
         at_work.go.set()
 
     asyncio.run(talk())
-    assert letters(store, "s", 0) == []
+    assert letters(store, "s") == []
 
 
 def test_secrets_in_files_for_a_run_under_way_are_in_no_inbox(store):

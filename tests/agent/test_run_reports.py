@@ -2,10 +2,18 @@
 
 import asyncio
 import logging
+from base64 import b64encode
+from contextlib import suppress
 
 import pytest
 
+import foveal
 from foveal.agent import Runs
+from foveal.agent.abandoned_runs import AbandonedRuns
+from foveal.agent.run_log import read_events
+from foveal.session.session import Session
+from foveal.testing.run_checks import run_problems
+from foveal.values.errors import NotFound
 
 from .conftest import FakeModel, agent_with, collect, damage, says
 
@@ -83,3 +91,50 @@ def test_whoever_observes_reads_the_log_once(store, reads, run):
     assert reads == ["s"]
     assert {one.scope.run for one in events} == {"s#1" if run == "s#1" else "s#2"}
     assert type(events[-1]).__name__ == "RunEnded"
+
+
+def test_a_run_of_a_number_that_none_has_is_not_there(store):
+    """However long the number is."""
+    for number in ("2", "9" * 18, "9" * 5_000):
+        with pytest.raises(NotFound, match="there is no run"):
+            Runs(store).outcome(f"s#{number}")
+
+
+REPLY = {
+    "model": "gpt-5",
+    "choices": [{"message": {"role": "assistant", "content": "By hand."}}],
+    "usage": {"prompt_tokens": 1_000, "completion_tokens": 10, "total_tokens": 1_010},
+}
+
+
+@pytest.mark.parametrize("replies", [[says("Done.")], [ValueError("the model is broken")]], ids=["completed", "failed"])
+def test_what_a_session_is_used_for_between_its_runs_is_no_part_of_them(store, replies):
+    """A program that goes on by hand, or folds, adds neither events behind the end of a run nor calls to its cost."""
+    agent = agent_with(FakeModel(*replies))
+    with suppress(ValueError):
+        asyncio.run(agent.run("Go.", session="s", store=store))
+    runs = Runs(store)
+    before = runs.cost("s"), list(read_events(store, "s"))
+    with Session(store, "s", model="gpt-5") as session:
+        session.append({"role": "user", "content": "By hand?"})
+        session.append(REPLY)
+    assert (runs.cost("s"), list(read_events(store, "s"))) == before
+    again = agent_with(FakeModel(says("Done.")))
+    asyncio.run(again.run("And?", session="s", store=store))
+    assert runs.cost("s#2").calls == 1
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_runs_of_an_encrypted_store_are_told_without_its_keys(tmp_path, caplog):
+    """A worker that was given no keys says why it takes nothing up, and a list names every session."""
+    (tmp_path / "keys").write_text(b64encode(bytes(range(32))).decode())
+    place = str(tmp_path / "sealed.db")
+    with foveal.open_store(place, keys=str(tmp_path / "keys")) as store:
+        asyncio.run(agent_with(FakeModel(says("Done."))).run("Go.", session="s", store=store))
+    with foveal.open_store(place) as store:
+        (card,) = Runs(store).list()
+        assert (card.session, card.status) == ("s", None)
+        assert "is encrypted; open the store with its keys" in card.reason
+        assert asyncio.run(Runs(store).recover()) == []
+        assert AbandonedRuns(store).look() == []
+    assert sum("is encrypted" in record.getMessage() for record in caplog.records) == 3

@@ -71,14 +71,14 @@ def test_an_unknown_decision_is_refused(store, decision):
             await runs.answer(name, UserAnswer(decision=decision))
 
     asyncio.run(talk())
-    assert letters(store, "s", 0) == []
+    assert letters(store, "s") == []
 
 
 def test_a_message_that_nobody_could_read_is_not_posted(store):
     """A wish to cancel whose reason is no text is an error of the caller, and no message that is dropped later."""
     with pytest.raises(BadInput, match=r"StopRequest cannot be kept: .*\$\.reason"):
         post(store, "s", StopRequest("cancelled", None))  # pyright: ignore[reportArgumentType]
-    assert letters(store, "s", 0) == []
+    assert letters(store, "s") == []
 
 
 def test_a_mark_that_nobody_could_read_is_not_written():

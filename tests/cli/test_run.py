@@ -62,8 +62,8 @@ def test_the_cost_of_a_run_tells_its_thinking(capsys):
     with foveal.open_store("agent.db") as store:
         for session, told in (("s", 7), ("t", None)):
             with foveal.Session(store, session, model="gpt-5") as opened:
-                marks = (RunBegan(1, "agent"), StatusSet("completed", 1, "agent"))
-                opened.extend([*map(to_note, marks), foveal.Usage("gpt-5", 10, 9, reasoning_tokens=told)])
+                began, ended = map(to_note, (RunBegan(1, "agent"), StatusSet("completed", 1, "agent")))
+                opened.extend([began, foveal.Usage("gpt-5", 10, 9, reasoning_tokens=told), ended])
     rows = []
     for session in ("s", "t"):
         assert run("runs", "cost", session) == 0

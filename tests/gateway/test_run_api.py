@@ -362,6 +362,29 @@ def test_a_run_that_cannot_be_taken_up_keeps_no_other_waiting(
     assert any(line.startswith("run b#1 could not be taken up") for line in told)
 
 
+def test_a_run_that_began_with_another_model_is_left_alone(store: Store, bench: Bench) -> None:
+    """A gateway that starts tells its operator of it: the conversation goes to no other host by itself."""
+    bench.agent.models = (ModelChoice("gpt-5", "openai", "http://elsewhere.invalid/v1"),)
+    asyncio.run(paused(bench.agent, store, "s"))
+    bench.agent.models = (ModelChoice("gpt-5", "openai"),)
+    told: list[str] = []
+    with (
+        served(Gateway(store, Policy(), agents=[bench.agent], tell=told.append)) as url,
+        httpx2.Client(base_url=f"{url}/foveal/v1", timeout=60) as http,
+    ):
+        while not any("began with" in line for line in told):
+            assert http.get("/runs/s").json()["status"] == "paused"
+    assert any("s#1 began with openai:gpt-5@http://elsewhere.invalid/v1" in line for line in told)
+
+
+def test_a_session_whose_name_ends_as_a_run_is_refused(gateway: RunningGateway) -> None:
+    """With a key as without one: its runs could not be named by it."""
+    for key in ({}, {"x_api_key": "k-1"}):
+        with ApiClient(gateway, **key) as api:
+            assert api.refused("run_start", agent="worker", text="x", session="a#1")[0] == 400
+            assert api.refused("run_show", "a#" + "9" * 5_000)[0] == 404
+
+
 async def paused(agent: AgentDefinition, store: Store, session: str) -> None:
     """Begin a run and leave it as a gateway does that ends."""
     driver = RunDriver(agent, store, session)

@@ -45,6 +45,8 @@ class AbandonedRun(msgspec.Struct, frozen=True):
 
     run: str
     agent: str
+    entries: int
+    """Entries of its session's log."""
 
 
 class AbandonedRuns:
@@ -64,7 +66,7 @@ class AbandonedRuns:
             now = self._looked_at(card, seen.get(card.id))
             self._seen[card.id] = now
             if now.status is not None and now.due_ms <= time_ms and self._is_free(card, now.quiet):
-                found.append(AbandonedRun(run_name(card.id, now.status.run), now.status.agent))
+                found.append(AbandonedRun(run_name(card.id, now.status.run), now.status.agent, card.entries))
         return found
 
     def _is_free(self, card: SessionCard, quiet: int) -> bool:

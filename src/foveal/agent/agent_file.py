@@ -25,9 +25,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, cast
 
 import msgspec
@@ -166,16 +167,7 @@ def _module_tool(named: str, folder: Path) -> Tool:
     place = folder / (module if module.endswith(".py") else f"{module.replace('.', '/')}.py")
     if not place.is_file():
         raise BadInput(f"there is no {place}, which the tool {named!r} is to come from")
-    spec = spec_from_file_location(f"foveal_agent_tools.{place.stem}", place)
-    if spec is None or spec.loader is None:
-        raise BadInput(f"{place} is no module of Python")
-    if str(folder.resolve()) not in sys.path:
-        sys.path.append(str(folder.resolve()))  # for modules beside it; at the end, so that it hides no installed one
-    made = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(made)
-    except Exception as error:
-        raise BadInput(f"{place} cannot be imported: {describe(error)}") from error
+    made = _module(place, folder)
     found = getattr(made, function, None)
     if not isinstance(found, Tool) and not callable(found):
         names = [name for name, value in vars(made).items() if isinstance(value, Tool | FunctionType)]
@@ -183,12 +175,38 @@ def _module_tool(named: str, folder: Path) -> Tool:
     return found if isinstance(found, Tool) else tool(found)
 
 
+def _module(place: Path, folder: Path) -> ModuleType:
+    """Return the module of a file. It runs once for all tools that are named from it, until the file is changed. The interpreter
+    knows it: it reads annotations that are texts from there."""
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{place} cannot be read ({error.strerror})") from None
+    name = f"foveal_agent_tools.{place.stem}_{sha256(bytes(place.resolve()) + content).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = spec_from_file_location(name, place)
+    if spec is None or spec.loader is None:
+        raise BadInput(f"{place} is no module of Python")
+    if str(folder.resolve()) not in sys.path:
+        sys.path.append(str(folder.resolve()))  # for modules beside it; at the end, so that it hides no installed one
+    made = sys.modules[name] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(made)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise BadInput(f"{place} cannot be imported: {describe(error)}") from error
+    return made
+
+
 def _named(path: Path, make: Callable[[], Any]) -> Any:
     """Return a value; an error about it names the file."""
     try:
         return make()
     except BadInput as error:
-        raise error if str(error).startswith(str(path.parent)) else BadInput(f"{path}: {error}") from None
+        raise (
+            error if str(error).startswith((f"{path}:", f"{path.parent}/")) else BadInput(f"{path}: {error}")
+        ) from None
 
 
 def _policy(said: str | dict[str, Any] | None, path: Path) -> Policy | None:

@@ -21,12 +21,12 @@ from foveal.agent.handoff import handoff_tools, listed, no_agent
 from foveal.agent.inbox import QuestionReply, post
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
 from foveal.agent.run_log import read_run
-from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, split_run, to_note
+from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, run_name, split_run, to_note
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
 from foveal.session.session import Session
-from foveal.values.errors import LeaseLost, SessionHeld, StoreError
+from foveal.values.errors import FovealError, LeaseLost, SessionHeld, StoreError
 
 ANSWER_TOKENS = 2_000
 """Tokens of a sub-agent's answer that its parent is shown at once; a model that was shown less fetched the rest again and
@@ -160,11 +160,12 @@ async def _delegated(
         driver.store,
         session,
         parent=driver.state.id,
+        above=driver,
         opened=opened,
         meter=meter,
         more_tools=partial(agent_tools, drive),
     )
-    return await _driven(driver, child, ctx, is_new=is_new)
+    return await _driven(driver, child, ctx, run_name(session, max(1, state.run)), is_new=is_new)
 
 
 async def _spawned(
@@ -195,7 +196,14 @@ async def _spawned(
 
         opened = await _begun(driver, open_child)
         child = RunDriver(bounded, driver.store, session, opened=opened, meter=meter, more_tools=more)
-        await child.begin("", is_told=True)
+        beginning = asyncio.ensure_future(child.begin("", is_told=True))
+        try:
+            await asyncio.shield(beginning)
+        except asyncio.CancelledError:  # the call is given up; the run is one of its own
+            with suppress(FovealError):
+                await beginning
+                drive(child)
+            raise
         drive(child)
     elif state.status in UNDER_WAY and state.agent == agent.name:
         child = RunDriver(agent, driver.store, session, more_tools=more)
@@ -251,8 +259,9 @@ def _opened(
     )
 
 
-async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_new: bool) -> ToolOutput:
-    """Drive the run of a sub-agent, its events told by the run above."""
+async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, run: str, *, is_new: bool) -> ToolOutput:
+    """Drive the run of a sub-agent, its events told by the run above. That it begins is in the log of that one first: who ends
+    that one ends this one too."""
 
     def tell(event: RunEvent) -> None:
         driver.journal.hub.publish([ChildTold(scope=scope_of(driver.state), event=event, call=ctx.call)])
@@ -260,9 +269,9 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_n
     child.journal.hub.relays.append(tell)
     driver.children.add(child)
     try:
-        run = await (child.begin("", is_told=True) if is_new else child.go_on())
         if ctx.key not in driver.state.children:
             await driver.journal.write(ChildBegan(ctx.key, run, child.agent.name))
+        await _gone_on(child, is_new=is_new)
         outcome = await child.drive()
     except LeaseLost as error:  # of the sub-agent: the run above has its own, and ends in order
         raise SessionHeld(str(error)) from error
@@ -272,6 +281,19 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, *, is_n
     if outcome.status == "awaiting_user" and outcome.questions:
         raise AskUser(outcome.questions[0].text, question=outcome.questions[0])
     return _output(outcome)
+
+
+async def _gone_on(child: RunDriver, *, is_new: bool) -> None:
+    """Begin the run of a sub-agent, or take it up. If that is given up, the run rests or ends as the one above it does."""
+    going = asyncio.ensure_future(child.begin("", is_told=True) if is_new else child.go_on())
+    try:
+        await asyncio.shield(going)
+    except asyncio.CancelledError:
+        child.stop("paused", "the run above it was given up")  # unless that has told it something else
+        with suppress(FovealError):
+            await going
+            await child.drive()
+        raise
 
 
 def _output(outcome: RunOutcome) -> ToolOutput:

@@ -5,6 +5,7 @@ session is used from threads, one call at a time; the model and the tools run on
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -14,7 +15,7 @@ import msgspec
 
 from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
-from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letters
+from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
@@ -24,6 +25,7 @@ from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
     AgentTook,
+    FirstModelNamed,
     InboxRead,
     MessageQueued,
     QueueTaken,
@@ -38,6 +40,7 @@ from foveal.agent.run_marks import (
     split_run,
 )
 from foveal.agent.run_state import RunState, RunUsage
+from foveal.agent.spending import Spending
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
 from foveal.agent.tool_calls import CANCELLED, refused
@@ -51,6 +54,8 @@ from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld, 
 from foveal.writers.faults import describe
 
 T = TypeVar("T")
+
+logger = logging.getLogger("foveal.runs")
 
 UNDER_WAY: frozenset[RunStatus] = frozenset({"pending", "running"})
 """Statuses in which somebody works at the run, or should: if nobody has its session, anybody may take it up."""
@@ -106,12 +111,16 @@ class RunDriver:
         session: str,
         *,
         parent: str = "",
+        above: "RunDriver | None" = None,
         opened: Session | None = None,
         meter: SummaryMeter | None = None,
         more_tools: "Callable[[RunDriver], Sequence[Tool]]" = lambda driver: (),
     ) -> None:
         self.agent, self.store, self.session = agent, store, session
         self._parent, self._opened, self._more_tools = parent, opened, more_tools
+        self._above = above
+        self._spending: dict[str, Spending] = {}
+        """The money that was spent by this run and by those above it, where that is limited."""
         self.journal = RunJournal(store, session, self._open_session)
         if agent.on_event is not None and not parent:  # of a sub-agent, the run above tells
             self.journal.hub.tell(agent.on_event)
@@ -153,8 +162,14 @@ class RunDriver:
         words = [_queued(place, one) for place, one in late if isinstance(one, Steering | FollowUp)]
         words = [msgspec.structs.replace(one, is_steering=False) for one in words]
         began = (
-            RunBegan(state.run + 1, self.agent.name, self._parent, first_model=self.agent.models[0].spelled),
-            *map(InboxRead, [late[-1][0]] if late else ()),
+            RunBegan(
+                state.run + 1,
+                self.agent.name,
+                self._parent,
+                first_model=self.agent.models[0].spelled,
+                session=self.session,
+            ),
+            *([late[-1][0]] if late else ()),
         )
 
         def write(session: Session) -> None:
@@ -178,6 +193,8 @@ class RunDriver:
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
             if is_wished:
+                if other_model(state, self.agent):
+                    await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
                 await self.journal.do(lambda session: self._take_letters(session, stops=False))
         return state.id
 
@@ -262,7 +279,10 @@ class RunDriver:
             await self.journal.close()
 
     async def let_go(self) -> None:
-        """Give the session up, and leave the run to whoever takes it up."""
+        """Give the session up, also one that was opened for the run and never used, and leave the run to whoever takes it up."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await asyncio.to_thread(opened.close)
         await self.journal.close()
 
     async def fail(self, reason: str) -> RunOutcome:
@@ -333,6 +353,8 @@ class RunDriver:
         step = next_step(
             self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals, finalizes=bool(agent.finalize)
         )
+        if isinstance(step, Ask) and (reason := self._overspent()):
+            step = Done("failed", self.state.answer, reason)
         match step:
             case Ask():
                 return None, partial(self._model.ask, step, self._model.prepare(session, step))
@@ -347,6 +369,26 @@ class RunDriver:
                 return step, None
             case _:
                 return step, None
+
+    def _overspent(self) -> str:
+        """Return why no further model call may be paid: this run, or one above it, has spent its limit. Empty if one may."""
+        one = self
+        while one is not None:
+            run, most = one.state.id, one.agent.limits.max_usd
+            if most is not None:
+                spent = self._spending.setdefault(run, Spending(self.store, run))
+                was_unknown = spent.unknown
+                spent.read()
+                if one is self and spent.unknown and not was_unknown:
+                    logger.warning(
+                        "run %s has max_usd, and %d of its model calls has no known cost: only the others count",
+                        run,
+                        spent.unknown,
+                    )
+                if spent.usd >= most:
+                    return f"{run} has spent ${spent.usd:.4f} of ${most:.4f}, its limit max_usd; resume it with a higher one"
+            one = one._above
+        return ""
 
     async def _refuse_and_run(self, step: Run) -> None:
         """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result."""
@@ -373,7 +415,7 @@ class RunDriver:
             running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
             self.journal.keep(session, *self._marks_of(new), *running)
 
-    def _marks_of(self, new: Sequence[tuple[int, Letter]]) -> list[RunMark]:
+    def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
         marks, asked = list[RunMark](), set(self.state.asked)
         for place, letter in new:
@@ -387,7 +429,7 @@ class RunDriver:
                         marks.append(UserAnswered(named, answer))
                 case StopRequest():
                     pass
-        return [*marks, InboxRead(new[-1][0])] if new else marks
+        return [*marks, new[-1][0]] if new else marks
 
     def _unasked(self, questions: Iterable[UserQuestion]) -> list[UserQuestion]:
         return [
@@ -423,8 +465,8 @@ class RunDriver:
         """Return the words of a message that has waited, behind its files."""
         if not (place := queued.letter):
             return [user(queued.text)]
-        found = letters(self.store, self.session, place - 1, upto=place)
-        files = [file for _, one in found if isinstance(one, Steering | FollowUp) for file in read_posted(one.files)]
+        letter = letter_at(self.store, self.session, place)
+        files = read_posted(letter.files) if isinstance(letter, Steering | FollowUp) else []
         return [*files, user(queued.text if files else f"{queued.text}\n\n{LOST_FILES}")]
 
     async def _hand_over(self, name: str) -> None:
@@ -507,7 +549,8 @@ class RunDriver:
         the keys of calls that are not."""
         for key, child in self.state.children.items():
             session = split_run(child)[0]
-            if key in but or child in self.state.spawned or self._status_of(child) in ENDED:
+            status = self._status_of(child)
+            if key in but or child in self.state.spawned or status is None or status in ENDED:
                 continue
             stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
             with suppress(SessionHeld):  # by whoever drives it, and gives it up
@@ -545,12 +588,23 @@ class RunDriver:
         )
 
 
-def _queued(place: int, letter: Steering | FollowUp) -> MessageQueued:
+def other_model(state: RunState, agent: AgentDefinition) -> str:
+    """Return why an agent must not go on with a run unless somebody says so; empty if it is the one that the run has had."""
+    now = agent.models[0].spelled
+    if state.agent != agent.name or state.first_model in ("", now):
+        return ""
+    return (
+        f"{state.id} began with {state.first_model}, and the agent {agent.name!r} has {now} here. Drive it where the agent has "
+        "its model (foveal runs work --model MODEL), or resume it with this one (foveal resume --model MODEL)"
+    )
+
+
+def _queued(read: InboxRead, letter: Steering | FollowUp) -> MessageQueued:
     """Return the mark of words that were taken from this place of the inbox."""
-    return MessageQueued(letter.text, isinstance(letter, Steering), place if bytes(letter.files) else 0)
+    return MessageQueued(letter.text, isinstance(letter, Steering), read.place if bytes(letter.files) else 0)
 
 
-def _wish_in(new: Iterable[tuple[int, Letter]]) -> StopRequest | None:
+def _wish_in(new: Iterable[tuple[InboxRead, Letter]]) -> StopRequest | None:
     """Return the wish among messages that a run stops: the first that ends it, else the first."""
     wishes = [letter for _, letter in new if isinstance(letter, StopRequest)]
     return next((one for one in wishes if one.status == "cancelled"), next(iter(wishes), None))

@@ -6,17 +6,18 @@ the other: it is deleted together with it.
 
 import time
 from base64 import b32encode
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import TypeAlias
 
 import msgspec
 
-from foveal.agent.run_marks import encoded_words
+from foveal.agent.run_marks import InboxRead, encoded_words
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import Clock
 from foveal.stores import rows as log
-from foveal.stores.port import Draft, Store, Writer
+from foveal.stores.port import Draft, Row, Store, Writer
 from foveal.text.redaction import Redactor
 from foveal.values.entry import Note
 from foveal.values.errors import NotFound, SessionHeld
@@ -29,6 +30,8 @@ _ATTEMPTS, _PAUSE_S = 100, 0.02
 
 NO_FILES = msgspec.Raw()
 """The files of a message that came without any."""
+NOTHING_READ = InboxRead(0)
+"""The mark of an inbox of which nothing was taken."""
 
 
 class _Letter(msgspec.Struct, frozen=True, tag_field="is", omit_defaults=True):
@@ -112,16 +115,39 @@ def _acquired(store: Store, name: str) -> Writer:
     return store.acquire(name)
 
 
-def letters(store: Store, session: str, after: int, upto: int | None = None) -> list[tuple[int, Letter]]:
-    """Return the messages after a place, and up to one if it is given, each with its place."""
-    name = inbox_of(session)
-    found: list[tuple[int, Letter]] = []
+def letters(store: Store, session: str, after: InboxRead = NOTHING_READ) -> list[tuple[InboxRead, Letter]]:
+    """Return the messages after the one that was read last, each with the mark that it was read.
+
+    An inbox that has not that message was begun anew, since the one before was deleted or has stayed in another store: all of
+    its messages are new.
+    """
+    card = next(iter(store.cards(inbox_of(session))), None)
+    if card is None or card.head == after.entry:
+        return []
+    return list(_letters_in(_rows(store, session, after.place if _has(store, session, after) else 0), session))
+
+
+def _has(store: Store, session: str, read: InboxRead) -> bool:
+    """Return whether the inbox of a session has a message that was read, at its place."""
+    rows = _rows(store, session, read.place - 1, read.place) if read.place else []
+    return any(read.entry in ("", row.id) for row in rows)
+
+
+def letter_at(store: Store, session: str, place: int) -> Letter | None:
+    """Return the message at a place of the inbox of a session; None if there is none."""
+    return next((letter for _, letter in _letters_in(_rows(store, session, place - 1, place), session)), None)
+
+
+def _rows(store: Store, session: str, after: int, upto: int | None = None) -> list[Row]:
     try:
-        for row in store.rows(name, after=after, upto=upto):
-            body = log.to_entry(row, name).body
-            if isinstance(body, Note) and body.text.startswith(_PREFIX):
-                with suppress(msgspec.MsgspecError, RecursionError):  # a message of a newer Foveal
-                    found.append((row.seq, _DECODER.decode(body.text.removeprefix(_PREFIX))))
+        return list(store.rows(inbox_of(session), after=after, upto=upto))
     except NotFound:  # nobody has written to it yet
         return []
-    return found
+
+
+def _letters_in(rows: Iterable[Row], session: str) -> Iterator[tuple[InboxRead, Letter]]:
+    for row in rows:
+        body = log.to_entry(row, inbox_of(session)).body
+        if isinstance(body, Note) and body.text.startswith(_PREFIX):
+            with suppress(msgspec.MsgspecError, RecursionError):  # a message of a newer Foveal
+                yield InboxRead(row.seq, row.id), _DECODER.decode(body.text.removeprefix(_PREFIX))

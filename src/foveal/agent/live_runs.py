@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
+from foveal.values.errors import LeaseLost
 
 logger = logging.getLogger("foveal.runs")
 
@@ -16,10 +17,14 @@ class LiveRuns:
     def __init__(self, on_rest: Callable[[RunDriver], None]) -> None:
         self._on_rest = on_rest
         self.by_session: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
+        self.unended: dict[str, tuple[RunDriver, str]] = {}
+        """Drivers that have failed and could not write so, by their sessions, with their reasons: their runs are under way by the
+        log."""
 
     def drive(self, driver: RunDriver) -> asyncio.Task[RunOutcome]:
         """Drive a run that has begun or goes on; return the task of it."""
         task = asyncio.create_task(driver.drive(), name=f"foveal run {driver.session}")
+        self.unended.pop(driver.session, None)
         self.by_session[driver.session] = driver, task
         task.add_done_callback(lambda ended: self._forget(driver, ended))
         return task
@@ -29,6 +34,8 @@ class LiveRuns:
         driver.journal.release()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
+            if driver.state.status in UNDER_WAY and not isinstance(error, LeaseLost):
+                self.unended[driver.session] = driver, str(error)
         if self.by_session.get(driver.session, (None, None))[0] is driver:
             del self.by_session[driver.session]
             self._on_rest(driver)

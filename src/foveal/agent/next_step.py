@@ -25,6 +25,7 @@ from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion, questio
 from foveal.values.entry import Status, ToolCall
 from foveal.values.errors import BadInput
 
+_MAY_BE_LEFT_OUT = ("question_s", "max_usd")
 _MAY_BE_NONE = ("max_checkpoints", "empty_replies", "cut_replies", "todo_reminders", "thin_answer")
 
 
@@ -58,11 +59,16 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     question_s: float | None = None
     """Seconds that a question waits for the user; then an approval is denied, and a tool's question has its stated answer."""
 
+    max_usd: float | None = None
+    """Money of the whole run, with its summaries and its sub-agents; no model call is made when it is spent, and the run fails. A
+    call whose cost is unknown does not count: that is told."""
+
     def __post_init__(self) -> None:
-        if self.question_s is not None and not 0 < self.question_s < inf:
-            raise BadInput(f"limits: question_s is {self.question_s}; it is a number above 0, or is left out")
+        for name in _MAY_BE_LEFT_OUT:
+            if (given := getattr(self, name)) is not None and not 0 < given < inf:
+                raise BadInput(f"limits: {name} is {given}; it is a number above 0, or is left out")
         for name in self.__struct_fields__:
-            if name == "question_s":
+            if name in _MAY_BE_LEFT_OUT:
                 continue
             least = 0 if name in _MAY_BE_NONE else 1
             if getattr(self, name) < least:

@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from foveal.agent.run_events import RunEvent, events_of
-from foveal.agent.run_marks import AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
+from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
 from foveal.agent.tools import UserAnswer, asker_of
 from foveal.stores import rows as log
+from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import Row, Store
 from foveal.values.entry import Entry, Note, Rewind
 from foveal.values.errors import NotFound
 
 _UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
 """Beginnings of marks of the session's own that tell nothing of a run, and are large."""
-_NOTE = (b'={"is":"note"', b'~{"is":"note"')
+_NOTE = (b'={"is":"note"', b'~{"is":"note"', ENCRYPTED)
+"""Beginnings of notes, and of entries that nobody can read who has no keys, which is an error and not a session without runs."""
 _LANDMARK_ENTRIES = 64
 """Entries between two states that are kept: as many as are read again for a rewind, at most."""
 
@@ -66,6 +68,8 @@ class RunLog:
         if isinstance(entry.body, Note) and self.state.started is not before.started:
             self._begun -= before.started
             self._begun |= self.state.started
+        if before.status in ENDED and self.state.status in ENDED and not _is_mark(entry):
+            return []  # of somebody who uses the session between its runs
         return events_of(self.state, self.place, entry)
 
     def _state_at(self, entry: str | None) -> RunState:
@@ -83,6 +87,10 @@ class RunLog:
             yield from self._store.rows(self.session, after=self.place)
         except NotFound:  # a session that has not begun
             return
+
+
+def _is_mark(entry: Entry) -> bool:
+    return isinstance(entry.body, Note) and mark_in(entry.body) is not None
 
 
 def read_run(store: Store, session: str) -> RunState:

@@ -43,6 +43,9 @@ class RunBegan(_Mark, frozen=True, tag="began"):
     """Place of the model in the agent's chain of models."""
     first_model: str = ""
     """The first model of that chain with its address, as `foveal run --model` takes it; empty in older logs."""
+    session: str = ""
+    """The name that its session had then, with which the keys of its calls begin: it may be imported under another one. Empty in
+    older logs."""
 
 
 class StatusSet(_Mark, frozen=True, tag="status"):
@@ -121,6 +124,8 @@ class InboxRead(_Mark, frozen=True, tag="heard"):
     """The messages of the inbox up to this place were taken; written together with their effects."""
 
     place: int
+    entry: str = ""
+    """The message at the place: an inbox that has another one there was begun anew. Empty in older logs."""
 
 
 class MessageQueued(_Mark, frozen=True, tag="queued"):
@@ -148,6 +153,13 @@ class ModelSwitched(_Mark, frozen=True, tag="model"):
     place: int
     model: str
     because: str
+
+
+class FirstModelNamed(_Mark, frozen=True, tag="first_model"):
+    """The run was resumed by an agent that has another first model than it began with."""
+
+    model: str
+    """As `RunBegan.first_model`."""
 
 
 class ModelNudged(_Mark, frozen=True, tag="nudged"):
@@ -219,6 +231,7 @@ RunMark: TypeAlias = (
     | MessageQueued
     | QueueTaken
     | ModelSwitched
+    | FirstModelNamed
     | ModelNudged
     | SummaryPaid
     | ChildBegan
@@ -312,6 +325,10 @@ def mark_in(note: Note) -> RunMark | None:
         return None
 
 
+_NUMBER_DIGITS = 18
+"""More than the number of any run has. Python reads no number of some thousand digits, which a caller may well send."""
+
+
 def run_name(session: str, number: int) -> str:
     """Return the id of a run: its session and its number, so that the run is found without any register."""
     return f"{session}#{number}"
@@ -320,4 +337,5 @@ def run_name(session: str, number: int) -> str:
 def split_run(run: str) -> tuple[str, int | None]:
     """Return the session and the number of a run's id; None for the newest run of a session that is named alone."""
     session, mark, number = run.rpartition("#")
-    return (session, int(number)) if mark and number.isdecimal() else (run, None)
+    is_number = number.isdecimal() and len(number) <= _NUMBER_DIGITS
+    return (session, int(number)) if mark and is_number else (run, None)

@@ -9,7 +9,6 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.inbox import is_inbox
 from foveal.agent.run_events import (
     ChildStarted,
-    CostUnknown,
     RunEnded,
     RunEvent,
     RunStarted,
@@ -20,7 +19,7 @@ from foveal.agent.run_events import (
 from foveal.agent.run_log import RunLog, newest_status
 from foveal.agent.run_marks import ENDED, RunStatus, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.usage_cost import usage_usd
+from foveal.agent.usage_cost import bills_in
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 from foveal.values.entry import Usage
 from foveal.values.errors import FovealError, NotFound
@@ -74,7 +73,7 @@ class RunTree(msgspec.Struct, frozen=True):
     run: str
     agent: str
     status: RunStatus | None
-    """None for a sub-agent's run whose session was deleted."""
+    """None for a sub-agent's run that has not begun, and for one whose session was deleted."""
     children: "tuple[RunTree, ...]" = ()
 
 
@@ -157,7 +156,7 @@ def run_tree(store: Store, run: str) -> RunTree:
     statuses: list[RunStatus] = [one.status for one in events if isinstance(one, StatusChanged)]
     begun = [one for one in events if isinstance(one, ChildStarted)]
     children = tuple(
-        run_tree(store, one.child) if _is_there(store, one.child) else RunTree(one.child, one.agent, None)
+        run_tree(store, one.child) if _has_begun(store, one.child) else RunTree(one.child, one.agent, None)
         for one in begun
     )
     return RunTree(events[0].scope.run, agent, statuses[-1], children)
@@ -166,19 +165,25 @@ def run_tree(store: Store, run: str) -> RunTree:
 def run_cost(store: Store, run: str) -> RunCost:
     """Return the model calls of a run and of its sub-agents, with their cost."""
     _, events = read_named(store, run)
-    prices = [usage_usd(event.usage) for event in events if isinstance(event, UsageCounted)]
-    prices += [event.usd for event in events if isinstance(event, SummaryBilled)]
-    is_unknown = None in prices or any(isinstance(event, CostUnknown) for event in events)
-    own_usd = None if is_unknown else sum(price for price in prices if price is not None)
+    prices = list(bills_in(events))
+    own_usd = None if None in prices else sum(price for price in prices if price is not None)
     begun = [one.child for one in events if isinstance(one, ChildStarted)]
-    children = tuple(run_cost(store, one) if _is_there(store, one) else RunCost(one, {}, None) for one in begun)
+    children = tuple(child_cost(store, one) for one in begun)
     bills = [event.usage or Usage("", 0, 0) for event in events if isinstance(event, SummaryBilled)]
     return RunCost(events[0].scope.run, _usage_in(events), own_usd, children, _summed(bills))
 
 
-def _is_there(store: Store, run: str) -> bool:
-    """Return whether the session of a run was not deleted."""
-    return bool(store.cards(split_run(run)[0]))
+def child_cost(store: Store, run: str) -> RunCost:
+    """Return the cost of a sub-agent's run: nothing before it has begun, and unknown if its session is not there."""
+    begun = _has_begun(store, run)
+    return run_cost(store, run) if begun else RunCost(run, {}, None if begun is None else 0.0)
+
+
+def _has_begun(store: Store, run: str) -> bool | None:
+    """Return whether a run has begun; None if its session is not there, or not there any more."""
+    for card in store.cards(split_run(run)[0]):
+        return newest_status(store, card.id, card.entries) is not None
+    return None
 
 
 def _usage_in(events: Iterable[RunEvent]) -> dict[str, RunUsage]:

@@ -11,11 +11,13 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from foveal.agent.run_marks import (
+    ENDED,
     AgentTook,
     CallMalformed,
     CallNotBegun,
     CallStarted,
     ChildBegan,
+    FirstModelNamed,
     HandoffAsked,
     InboxRead,
     MessageQueued,
@@ -135,15 +137,18 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     run_on_branch: int = 0
     """Number of the newest run that began on this branch of the conversation. Another one than `run` if the user went back to
     before that began."""
+    named: str = ""
+    """The name of the session when the run began, with which the keys of its calls begin; empty in older logs."""
     agent: str = ""
     parent: str = ""
     status: RunStatus | None = None
     reason: str = ""
     model: int = 0
     first_model: str = ""
-    """The first model of the agent when the run began, with its address; empty in older logs and after a handoff."""
-    inbox: int = 0
-    """Messages of the inbox that were taken. They are counted for the session, not for the run."""
+    """The first model of the agent when the run began, or when it was resumed, with its address; empty in older logs and after a
+    handoff."""
+    inbox: InboxRead = InboxRead(0)
+    """The newest message of the inbox that was taken, for the session and not for the run."""
     turn: int = 0
     """Messages of the user in this session."""
     all_steps: int = 0
@@ -273,7 +278,7 @@ def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
             return _reply(state, body, entry_id)
         case Message(role="tool"):
             return {"newest": "tool", **_results(state, body, entry_id)}
-        case Usage():
+        case Usage() if state.status not in ENDED:  # otherwise of somebody who uses the session between its runs
             used = state.usage.get(body.model, RunUsage()).plus(body)
             return {"usage": {**state.usage, body.model: used}}
         case Note():
@@ -292,7 +297,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
             "answer": text or state.answer,
         }
     calls = [(place, part) for place, part in enumerate(message.parts) if isinstance(part, ToolCall)]
-    keys = tuple((call.id, f"{state.session}/{entry_id}.{place}") for place, call in calls)
+    keys = tuple((call.id, f"{state.named or state.session}/{entry_id}.{place}") for place, call in calls)
     said = {call.id: _hash_of(call) for _, call in calls}
     changed: dict[str, Any] = {
         "newest": "answer",
@@ -373,6 +378,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
                 "parent": began.parent,
                 "model": began.model,
                 "first_model": began.first_model,
+                "named": began.session,
                 "told": began.agent,
             }
             # Words that a failed run has not heard are heard by this one; whoever cancels a run decides about those of it.
@@ -399,8 +405,8 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             return {**changed, "asking": asking, "times_asked": times}
         case UserAnswered(question=named, answer=answer):
             return _answered(state, named, answer)
-        case InboxRead(place=place):
-            return {"inbox": place}
+        case InboxRead() as read:
+            return {"inbox": read}
         case MessageQueued() as queued:
             if not queued.is_steering:
                 return {"following": (*state.following, queued)}
@@ -420,6 +426,8 @@ def _of_model(state: RunState, mark: RunMark | None) -> dict[str, Any]:
             return {"is_call_cut": True} if in_call else {} if state.open else {"newest": "cut_off"}
         case ModelSwitched(place=place):
             return {"model": place}
+        case FirstModelNamed(model=model):
+            return {"model": 0, "first_model": model}
         case ModelNudged(why=why):
             return {"nudge": why}
         case _:

@@ -26,7 +26,7 @@ from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
 from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
-from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
+from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome, other_model
 from foveal.agent.inbox import (
     NO_FILES,
     FollowUp,
@@ -93,6 +93,8 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
+        self._others: dict[str, int] = {}
+        """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
     async def start(
         self, agent: str | AgentDefinition, text: str, *, session: str = "", files: Sequence[RunFile] = ()
@@ -102,8 +104,7 @@ class Runs:
         The files are read first: `BadInput` for one that cannot be sent, and nothing has begun.
         """
         named = self._agent(agent) if isinstance(agent, str) else agent
-        if is_inbox(session) or split_run(session)[1] is not None:
-            raise BadInput(f"{session!r} cannot name a session of runs: '#' and a number end the id of a run")
+        check_session(session)
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
         await self._live.is_at_work(session, _LOOK_S)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
@@ -207,6 +208,7 @@ class Runs:
         until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         if (outcome := await self._ended_here(run, until)) is not None:
             return outcome
+        await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
         if not is_past(log, events) and await self._goes_on_late(log.state):
             if (outcome := await self._ended_here(run, until)) is not None:
@@ -226,10 +228,24 @@ class Runs:
                 return outcome if outcome.status in AT_REST else None
         return None
 
+    async def _end_late(self, run: str) -> None:
+        """Write that a run has failed whose driver here could not, if nobody goes on with it: nobody else would ever tell those
+        who wait for it. `StoreError` if that still cannot be written."""
+        session = split_run(run)[0]
+        failed, reason = self._live.unended.get(session, (None, ""))
+        if failed is None:
+            return
+        driver = RunDriver(failed.agent, self.store, session)
+        with suppress(SessionHeld):  # by whoever has taken it up
+            if await driver.take_up():
+                await driver.fail(reason)
+            self._live.unended.pop(session, None)
+
     async def _goes_on_late(self, state: RunState) -> bool:
         """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        if is_late and state.agent in self._agents and self._live.driver_of(state.session) is None:
+        is_ours = state.agent in self._agents and self._live.driver_of(state.session) is None
+        if is_late and is_ours and not self._has_other_model(state.session):
             with suppress(SessionHeld):  # somebody else has just done so
                 await self.resume(state.id)
                 return True
@@ -248,6 +264,7 @@ class Runs:
                 since = event.id
             if driver.state.status in AT_REST:
                 return  # otherwise another process goes on with it
+        await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
         async with aclosing(_followed(log, events)) as told:
             async for event in told:
@@ -338,7 +355,9 @@ class Runs:
             found = await asyncio.to_thread(abandoned.look)
         took_s = time.monotonic() - began
         for one in found:
-            if one.agent in self._agents and self._live.driver_of(split_run(one.run)[0]) is None:
+            session = split_run(one.run)[0]
+            is_left = self._others.get(session) == one.entries
+            if one.agent in self._agents and not is_left and self._live.driver_of(session) is None:
                 with _told(f"run {one.run} cannot be taken up"):
                     await queue.put(one.run, one.agent)
         return took_s
@@ -357,18 +376,30 @@ class Runs:
         return None if driver is None else self._live.drive(driver)
 
     async def _taken(self, run: str, agent: str) -> RunDriver | None:
-        """Return the driver of a run that is under way and that nobody drives; None for any other, and of other agents."""
+        """Return the driver of a run that is under way and that nobody drives; None for others, also of other models."""
         session = split_run(run)[0]
         # A session that was deleted, or is one of another store, would be made by opening it.
         is_there = await asyncio.to_thread(self.store.cards, session)
         is_live = self._live.driver_of(session) is not None
         if not is_there or agent not in self._agents or is_live or self._is_draining:
             return None
+        if await asyncio.to_thread(self._has_other_model, session):
+            return None
         driver = self._driver(self._agents[agent], session)
         try:
             return driver if await driver.take_up() else None
         except SessionHeld:  # its process lives
             return None
+
+    def _has_other_model(self, session: str) -> bool:
+        """Return whether the run of a session has had another model than its agent has here; that is told once."""
+        state = read_run(self.store, session)
+        known = self._agents.get(state.agent)
+        reason = other_model(state, known) if known is not None else ""
+        if reason and self._others.get(session) != state.seq:
+            self._others[session] = state.seq
+            logger.warning("the run is left alone: %s", reason)
+        return bool(reason)
 
     def _is_left_behind(self, card: RunCard) -> bool:
         """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
@@ -477,6 +508,12 @@ class Runs:
         except SessionHeld:
             return False
         return True
+
+
+def check_session(name: str) -> None:
+    """Raise `BadInput` for a name that no session of runs can have."""
+    if is_inbox(name) or split_run(name)[1] is not None:
+        raise BadInput(f"{name!r:.200} cannot name a session of runs: '#' and a number end the id of a run")
 
 
 @contextmanager

@@ -18,6 +18,7 @@ _INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code, as `foveal --help` lists them."""
+    _open_closed_streams()
     try:
         return _run(argv)
     except FovealError as error:
@@ -44,6 +45,13 @@ def _run(argv: Sequence[str] | None) -> int:
         code: int | None = args.run(args, out)
     sys.stdout.flush()
     return code or 0
+
+
+def _open_closed_streams() -> None:
+    """Let streams that the caller has closed lead nowhere: their numbers must not become those of a store's files."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _forget_stdout() -> None:

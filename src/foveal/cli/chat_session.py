@@ -36,6 +36,7 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
+from foveal.agent.run_reports import child_cost
 from foveal.agent.runs import Runs
 from foveal.agent.tools import UserQuestion
 from foveal.agent.usage_cost import usage_usd
@@ -48,7 +49,7 @@ from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text.display import one_line, visible
 from foveal.values.entry import Message, Stored, Text, ToolResult
-from foveal.values.errors import BadInput, FovealError
+from foveal.values.errors import BadInput, FovealError, StoreError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
 
@@ -137,19 +138,31 @@ class ChatSession:
         """Go on with the conversation of this name."""
         self.session, self.run, self._seen, self.queued = session, "", 0, 0
         self.pressure: Pressure | None = None
-        self.usd: float | None = 0.0
+        self.usd: float | None
         self._read_past()
 
     def _read_past(self) -> None:
         """Read the cost of the session's runs, and the state of the newest."""
-        for event in read_events(self.store, self.session):
-            self._count(event)
-            if isinstance(event, ChildStarted):
-                self._add(self.runs.cost(event.child).total_usd)
+        self._read_cost()
         state = read_run(self.store, self.session)
         self.run = state.id if state.run else ""
         self.questions = list(state.asked.values()) if state.status == "awaiting_user" else []
         self._seen = kept_id(state.seq, 1 << 18)
+
+    def _read_cost(self) -> None:
+        """Read the cost of the session's runs from the store: nobody tells the calls of detached sub-agents as they happen."""
+        self.usd = 0.0
+        for event in read_events(self.store, self.session):
+            self._count(event)
+            if isinstance(event, ChildStarted):
+                self._add(self._cost_of(event.child))
+
+    def _cost_of(self, child: str) -> float | None:
+        """Return the cost of a sub-agent's run; None if it is unknown, as where its log cannot be read."""
+        try:
+            return child_cost(self.store, child).total_usd
+        except StoreError:
+            return None
 
     @property
     def is_busy(self) -> bool:
@@ -349,6 +362,7 @@ class ChatSession:
 
     async def _end(self, outcome: RunOutcome) -> None:
         self.queued, self.questions = 0, list(outcome.questions) if outcome.status == "awaiting_user" else []
+        self._read_cost()
         left: Sequence[str] = ()
         match outcome.status:
             case "awaiting_user":

@@ -18,7 +18,7 @@ from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, check_models, ope
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
-from foveal.cli.run_screen import follow, tell_end
+from foveal.cli.run_screen import shown
 from foveal.values.errors import BadInput
 
 
@@ -75,7 +75,7 @@ async def _resume(runs: Runs, args: Namespace, out: Output) -> int:
         named = await runs.resume(args.run_id, _answer(args))
         if args.detach:
             return tell_detached(runs, named, out)
-        return tell_end(await follow(runs, named, out), runs.cost(named), args, out)
+        return await shown(runs, named, args, out)
     finally:
         await runs.drain(0)
 

@@ -13,7 +13,7 @@ from foveal.cli.agent_options import add_agent, check_models, model_before, open
 from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
-from foveal.cli.run_screen import follow, tell_end
+from foveal.cli.run_screen import shown
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -44,6 +44,6 @@ async def _run(agent: Agent, runs: Runs, args: Namespace, out: Output) -> int:
         named = await runs.start(agent, args.task, session=args.session, files=args.file)
         if args.detach:
             return tell_detached(runs, named, out)
-        return tell_end(await follow(runs, named, out), runs.cost(named), args, out)
+        return await shown(runs, named, args, out)
     finally:
         await runs.drain(0)

@@ -1,6 +1,7 @@
 """A run on the terminal: its words as they come, its calls, its questions, and a last line with tokens and cost."""
 
 import asyncio
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -24,7 +25,7 @@ from foveal.agent.run_events import (
     ToolEnded,
 )
 from foveal.agent.runs import RunCost, Runs
-from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
 from foveal.cli.agent_options import go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
@@ -33,9 +34,22 @@ from foveal.values.errors import BadInput
 
 _ARGUMENT_CHARS = 100
 _WAITS = 3
+_LINE_BYTES = 1 << 16
+"""More than a terminal gives as one line."""
 
 
-async def follow(runs: Runs, run: str, out: Output) -> RunOutcome:
+async def shown(runs: Runs, run: str, args: Namespace, out: Output) -> int:
+    """Show a run until it ends or rests, print its end and return the exit code. A command that is interrupted tells how the run
+    goes on."""
+    try:
+        return tell_end(await _followed(runs, run, out), runs.cost(run), args, out)
+    except asyncio.CancelledError:
+        await runs.drain(0)
+        tell_end(runs.outcome(run), runs.cost(run), args, out)
+        raise
+
+
+async def _followed(runs: Runs, run: str, out: Output) -> RunOutcome:
     """Show a run until it ends or rests; on a terminal, ask the user for it and go on."""
     seen = 0
     while True:
@@ -51,9 +65,37 @@ async def follow(runs: Runs, run: str, out: Output) -> RunOutcome:
         if outcome.status != "awaiting_user" or out.is_json or not sys.stdin.isatty():
             return outcome
         for question in outcome.questions:
-            answer = await asyncio.to_thread(_asked, question, out)
+            if not await _is_answered(runs, run, question, out):
+                return outcome
+        if runs.outcome(run).status == "awaiting_user":  # nobody else has answered, and gone on with it
+            await runs.resume(run)
+
+
+async def _is_answered(runs: Runs, run: str, question: UserQuestion, out: Output) -> bool:
+    """Ask a question on the terminal until it has an answer, and return True; False at the end of the input."""
+    while True:
+        out.line(question_line(question), "strong")
+        if (words := await _typed_line(out)) is None:
+            return False
+        try:
+            answer = answer_from(question, words)
+        except BadInput as error:
+            complain(error)
+            continue
+        try:
             await runs.answer(run, answer)
-        await runs.resume(run)
+        except BadInput as error:  # its time is up, or somebody else has answered it
+            complain(error)
+        return True
+
+
+async def _typed_line(out: Output) -> str | None:
+    """Return the next line that is typed; None at the end. Read without a lock: a command that is interrupted must not wait for
+    its input."""
+    out.stream.write("> ")
+    out.stream.flush()
+    typed = await in_thread(lambda: os.read(sys.stdin.fileno(), _LINE_BYTES))
+    return typed.decode("utf-8", "replace") if typed else None
 
 
 def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -> int:
@@ -136,12 +178,6 @@ def question_line(question: UserQuestion) -> str:
     call = f" ({question.tool} {question.arguments[:_ARGUMENT_CHARS]})" if question.kind == "approval" else ""
     options = f" [{'/'.join(question.options)}]" if question.options else ""
     return f"{question.text}{call}{options}"
-
-
-def _asked(question: UserQuestion, out: Output) -> UserAnswer:
-    """Ask on the terminal."""
-    out.line(question_line(question), "strong")
-    return answer_from(question, input("> "))
 
 
 def answer_from(question: UserQuestion, words: str) -> UserAnswer:

@@ -16,11 +16,11 @@ import msgspec
 from foveal.agent.audit import audit_trail
 from foveal.agent.deadlines import is_overdue
 from foveal.agent.definition import AgentDefinition, everybody, with_successors
-from foveal.agent.driver import RunOutcome
+from foveal.agent.driver import RunOutcome, other_model
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_marks import ENDED, run_name, split_run
-from foveal.agent.runs import ENDING, RunCard, Runs, RunTree
+from foveal.agent.runs import ENDING, RunCard, Runs, RunTree, check_session
 from foveal.agent.tools import UserAnswer
 from foveal.gateway.api_types import AttachRequest, NoParameters
 from foveal.gateway.run_types import (
@@ -103,6 +103,9 @@ class RunApi:
         for card in cards:
             if card.reason == ENDING and card.agent in known and not card.parent:
                 try:
+                    state = await self._sessions.read(lambda run=card.run: self._runs.state(run))
+                    if reason := other_model(state, known[card.agent]):
+                        raise BadInput(reason)
                     await self._loop.do(self._runs.resume(card.run))
                 except FovealError as error:  # of this run alone
                     self._tell(f"run {card.run} could not be taken up: {error}")
@@ -127,6 +130,7 @@ class RunApi:
         if agent is None:
             hint = did_you_mean(given.agent, self._agents) if self._agents else "Offer some: foveal serve --agent FILE"
             raise BadInput(f"there is no agent {given.agent!r:.200} here. {hint}")
+        check_session(given.session)  # before it gets the hash of a key
         session = await self._sessions.own_name(caller, given.session or f"{agent.name}-{token_hex(4)}")
         files = _given_files(given.files)
         async with self._sessions.released(session):
