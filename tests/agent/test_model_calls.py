@@ -53,7 +53,7 @@ def ask(model: str, *, pauses: list[float] | None = None) -> Any:
             words = [one async for one in call.ask(session.prompt([look.definition]).request)]
         finally:
             await port.close()
-        session.append(call.body)
+        session.append(call.reply)
         return session, words, call
 
     return asyncio.run(called())
@@ -227,7 +227,7 @@ def test_a_stream_that_breaks_in_the_middle_of_an_event_is_asked_again(is_first)
     damage = json.JSONDecodeError("Expecting value", "{", 1)
     start = [] if is_first else [says("Hel")]
     port, call = replied("gpt-5", [*start, damage], [says("Hello.")])
-    assert (port.asked, call.body["choices"][0]["message"]["content"]) == (2, "Hello.")
+    assert (port.asked, call.reply.message.parts) == (2, (Text("Hello."),))
 
 
 def test_a_reply_that_nobody_understands_is_asked_for_again():

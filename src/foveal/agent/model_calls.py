@@ -2,7 +2,7 @@
 
     call = ModelCall(port, "anthropic", "claude-sonnet-5")
     async for delta in call.ask(request): …      # words as they come
-    session.append(call.body)                    # the whole reply; `partial` is as much of it as has come
+    session.append(call.reply)                   # the whole reply; `partial` is as much of it as has come
     call.lost                                    # the bills of attempts that failed
 
 The retries are those of the same request to the same model. Overflows and other models are the business of the run.
@@ -75,7 +75,7 @@ class ModelCall:
         """The tokens of attempts that have failed, where the provider has told them, and that they are unknown where not."""
         self._is_asking = False
         """Whether an attempt has been begun and has not failed."""
-        self._reply: WireReply | None = None
+        self._whole: WireReply | None = None
         """The reply, read once it was whole."""
 
     @property
@@ -88,9 +88,9 @@ class ModelCall:
         return self._is_asking and self.stop == "done" and self.ending != "filter"
 
     @property
-    def body(self) -> dict[str, Any]:
-        """The reply as an unstreamed one, for `Session.append`."""
-        return self._stream.body
+    def reply(self) -> WireReply:
+        """The reply, for `Session.append`."""
+        return self._whole or self._stream.reply()
 
     @property
     def ending(self) -> ReplyEnding:
@@ -100,7 +100,7 @@ class ModelCall:
     @property
     def usage(self) -> Usage | None:
         """The provider's count of the tokens of the reply, if it has told one."""
-        return self._read().usage
+        return self.reply.usage
 
     def partial(self) -> tuple[Message | Usage | CallUnbilled, ...]:
         """Return the part of a reply that has come: its words, if it has some, and its bill."""
@@ -133,10 +133,6 @@ class ModelCall:
         """Return a provider's count under the name by which the model was asked: they answer with a dated one."""
         return msgspec.structs.replace(usage, model=self._model)
 
-    def _read(self) -> WireReply:
-        """Return the reply."""
-        return self._reply or self._stream.reply()
-
     def _come(self) -> WireReply | None:
         """Return the reply as far as it has come; None if nothing of it has."""
         try:
@@ -147,20 +143,20 @@ class ModelCall:
     @property
     def ends_in_call(self) -> bool:
         """Whether the last part of the reply is a call."""
-        parts = self._read().message.parts
+        parts = self.reply.message.parts
         return bool(parts) and isinstance(parts[-1], ToolCall)
 
     @property
     def is_empty(self) -> bool:
         """Whether a whole reply says nothing and calls nothing."""
-        parts = self._read().message.parts
+        parts = self.reply.message.parts
         return not any(isinstance(part, ToolCall) or (isinstance(part, Text) and part.text.strip()) for part in parts)
 
     async def ask(self, request: Mapping[str, Any]) -> AsyncGenerator[SpokenDelta | Retried, None]:
         """Send the request and yield the words of the reply. `ModelFailed` when no attempt has succeeded."""
         for attempt in range(1, self._attempts + 2):
             self._stream, is_answered = find_dialect(self._dialect).reader.stream(), False
-            self._is_asking, self._reply = True, None
+            self._is_asking, self._whole = True, None
             try:
                 async with aclosing(_Events(self._port.complete(request))) as events:
                     async for event in events:
@@ -172,7 +168,7 @@ class ModelCall:
                         if words.text or words.thinking:
                             yield words
                 if self._stream.stop == "done":
-                    self._reply = self._stream.reply()  # it may be one that nobody understands
+                    self._whole = self._stream.reply()  # it may be one that nobody understands
                     if self.ending == "filter":
                         said = "a filter of the provider's ended the reply"
                         raise ModelFailed(self._model, "filtered", said, ADVICE["filtered"])

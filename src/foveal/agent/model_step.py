@@ -152,7 +152,7 @@ class ModelSteps:
 def _whole(call: ModelCall) -> Sequence[JournalItem]:
     """Return a whole reply as it is written: with the mark that the provider cut it, and with its bill if that is unknown."""
     cut = [ReplyTruncated(in_call=call.ends_in_call)] if call.ending == "length" else []
-    return call.body, *cut, *call.unbilled
+    return call.reply, *cut, *call.unbilled
 
 
 def _facts(step: Ask) -> NextCall:

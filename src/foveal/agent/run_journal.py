@@ -7,11 +7,11 @@ read from the log; those that were written here are at hand.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import Lock, get_ident
-from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from foveal.agent.event_hub import EventHub
 from foveal.agent.run_events import RunEvent, RunReleased, SessionTold, kept_id, scope_of
@@ -19,6 +19,7 @@ from foveal.agent.run_log import RunLog
 from foveal.agent.run_marks import AT_REST, ENDED, RunMark, RunStatus, StatusSet, to_note
 from foveal.agent.run_state import RunState
 from foveal.context import FileEntry
+from foveal.dialects.port import WireReply
 from foveal.session.async_session import SessionTurns
 from foveal.session.session import Session
 from foveal.stores.port import Store
@@ -29,7 +30,7 @@ from foveal.values.events import CompactionStarted, Event
 
 T = TypeVar("T")
 
-JournalItem: TypeAlias = RunMark | Body | FileEntry | Mapping[str, Any]
+JournalItem: TypeAlias = RunMark | Body | FileEntry | WireReply
 """A mark, a message, a file that comes with one, or a provider's reply."""
 
 _ATTEMPTS, _PAUSE_S = 100, 0.02
@@ -197,10 +198,10 @@ class RunJournal:
             entries = session.extend(list(map(self._body, items)))
             self.tell_soon(*self._log.take(entries, session.view.facts.seq))
 
-    def _body(self, item: JournalItem) -> Body | FileEntry | Mapping[str, Any]:
+    def _body(self, item: JournalItem) -> Body | FileEntry | WireReply:
         if isinstance(item, RunMark.__args__):
             return to_note(cast("RunMark", item), self.redact)
-        return cast("Body | FileEntry | Mapping[str, Any]", item)
+        return cast("Body | FileEntry | WireReply", item)
 
     def follow(self, session: Session) -> None:
         """Read the entries that are new, and tell of them. For work that is done with the session."""

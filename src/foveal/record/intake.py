@@ -56,6 +56,9 @@ def bodies(
     if isinstance(item, Message):
         clean = _redacted(item, redact)
         return [log.checked_message(_with_host_names(offload(store.artifacts_for(session), clean), asked.renamed))]
+    if isinstance(item, WireReply):
+        own = WireReply(_with_own_ids(item.message), item.usage)
+        return reply_bodies(own, asked, estimated=estimated, redact=redact)
     if isinstance(item, Setup | PromptContext | News):
         raise BadEntry(f"a {type(item).__name__} is recorded by the session itself, with the prompt that it describes")
     if isinstance(item, Pin):
