@@ -995,7 +995,7 @@ def test_the_summariser_is_part_of_the_cost(store, reply, usd):
             assert one.own_usd is None
         else:
             told = read_events(store, one.run.partition("#")[0])
-            models = sum(usage_usd(event.usage) or 0.0 for event in told if isinstance(event, UsageCounted))
+            models = sum(event.usd or 0.0 for event in told if isinstance(event, UsageCounted))
             assert one.own_usd == pytest.approx(models + asked * usd)
     assert cost.calls > sum(bill.calls for one in (cost, *cost.children) for bill in one.own.values())
 
@@ -1015,7 +1015,7 @@ def test_thinking_is_part_of_the_output_and_paid_once(store):
     assert [one.reasoning_tokens for one in told] == [8, None, 3]
     cost = Runs(store).cost("s")
     assert cost.own["gpt-5"] == used
-    assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output)) or 0 for output in (9, 1, 9)))
+    assert cost.own_usd == pytest.approx(sum(usage_usd(Usage("gpt-5", 10, output), {}) or 0 for output in (9, 1, 9)))
     (silent,) = run(agent_with(FakeModel(says("Yes."))), "Quick.", store=store, session="t").usage.values()
     assert silent.reasoning_tokens is None
 

@@ -5,7 +5,9 @@ import logging
 
 import pytest
 
-from foveal.agent import Limits, ModelChoice, Runs, tool
+from foveal import Policy
+from foveal.agent import Agent, Limits, ModelChoice, Runs, tool
+from foveal.agent.run_events import UsageCounted
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import SummaryPaid
 from foveal.testing.run_checks import run_problems
@@ -124,3 +126,20 @@ def test_a_limit_of_nothing_is_refused(most):
     """And so is one that is no sum of money."""
     with pytest.raises(BadInput, match="max_usd"):
         Limits(max_usd=most)
+
+
+def test_prices_of_the_policy_are_those_of_the_run(store):
+    """A model that the built-in table does not know has a cost, in the report, in the audit trail and for the limit."""
+    prices = {"own-model": {"window": 100_000, "price_input": 100.0, "price_output": 0.0}}
+    replies = [says("", ("look", {}), tokens=10_000) for _ in range(9)]
+    agent = Agent(
+        model=ModelChoice("own-model", "openai"),
+        tools=[look],
+        policy=Policy(max_context_tokens=60_000, models=prices),
+        limits=Limits(same_call=99, max_usd=1.5),
+        open_model=lambda _: FakeModel(*replies),
+    )
+    outcome = asyncio.run(agent.run("Go.", session="s", store=store))
+    assert outcome.reason == "s#1 has spent $2.0000 of $1.5000, its limit max_usd; resume it with a higher one"
+    assert Runs(store).cost("s").own_usd == pytest.approx(2.0)
+    assert [one.usd for one in read_events(store, "s") if isinstance(one, UsageCounted)] == [1.0, 1.0]

@@ -34,7 +34,6 @@ from foveal.agent.run_events import (
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import split_run
 from foveal.agent.tools import APPROVAL, UserAnswer, asker_of
-from foveal.agent.usage_cost import usage_usd
 from foveal.stores.port import Store
 from foveal.text.redaction import Redactor, redact_secrets
 from foveal.values.own_tools import CHECKPOINT_TOOL, RECALL_TOOL, REMEMBER_TOOL, SEARCH_TOOL
@@ -210,7 +209,7 @@ def _answerer(answer: UserAnswer) -> Actor:
 def _cost(event: RunEvent, action: str) -> float | None:
     if isinstance(event, SummaryBilled):
         return event.usd
-    return usage_usd(event.usage) if isinstance(event, UsageCounted) and action == "model.call" else None
+    return event.usd if isinstance(event, UsageCounted) and action == "model.call" else None
 
 
 def _arguments(called: ToolCalled) -> Mapping[str, Any]:

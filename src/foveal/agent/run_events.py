@@ -51,6 +51,7 @@ from foveal.agent.run_marks import (
 )
 from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
+from foveal.agent.usage_cost import usage_usd
 from foveal.values.entry import (
     ATTACHED,
     Entry,
@@ -152,6 +153,8 @@ class ModelReplied(_RunEvent, frozen=True, tag="model_replied"):
 
 class UsageCounted(_RunEvent, frozen=True, tag="usage"):
     usage: Usage
+    usd: float | None = None
+    """The cost of the call, by the prices of the policy or the built-in ones; None if they are not known."""
 
 
 class CostUnknown(_RunEvent, frozen=True, tag="cost_unknown"):
@@ -372,11 +375,11 @@ def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:
     scope = scope_of(state)
     return [
         msgspec.structs.replace(event, id=kept_id(seq, number), time_ms=entry.time_ms)
-        for number, event in enumerate(_told(entry, scope))
+        for number, event in enumerate(_told(entry, scope, state))
     ]
 
 
-def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
+def _told(entry: Entry, scope: RunScope, state: RunState) -> Iterator[RunEvent]:
     match entry.body:
         case Message(role="user", parts=(Text(text=text) | Stored(shown=text), *_)) if entry.author == ATTACHED:
             yield FileAttached(scope=scope, text=text.partition("\n")[0], entry=entry.id)
@@ -391,7 +394,7 @@ def _told(entry: Entry, scope: RunScope) -> Iterator[RunEvent]:
                         scope=scope, call=part.call, status=part.status, text=_preview(part), entry=entry.id
                     )
         case Usage() as usage:
-            yield UsageCounted(scope=scope, usage=usage)
+            yield UsageCounted(scope=scope, usage=usage, usd=usage_usd(usage, state.models))
         case Fold(reason=reason, before=before, after=after):
             yield ContextFolded(scope=scope, reason=reason, before=before, after=after)
         case Overflow(model=model, limit=limit, because=because):

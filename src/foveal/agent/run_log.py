@@ -15,8 +15,11 @@ from foveal.stores.port import Row, Store
 from foveal.values.entry import Entry, Note, Rewind
 from foveal.values.errors import NotFound
 
-_UNREAD = (b'={"is":"setup"', b'={"is":"beside"', b'~{"is":"setup"', b'~{"is":"beside"')
-"""Beginnings of marks of the session's own that tell nothing of a run, and are large."""
+_SETUP = (b'={"is":"setup"', b'~{"is":"setup"')
+_BESIDE = (b'={"is":"beside"', b'~{"is":"beside"')
+"""Beginnings of marks of the session's own that are large, and tell nothing of a run but prices."""
+_PRICED = b'\\"models\\":'
+"""A part of each setup whose policy has facts about models."""
 _NOTE = (b'={"is":"note"', b'~{"is":"note"', ENCRYPTED)
 """Beginnings of notes, and of entries that nobody can read who has no keys, which is an error and not a session without runs."""
 _LANDMARK_ENTRIES = 64
@@ -41,7 +44,7 @@ class RunLog:
         told: list[RunEvent] = []
         for row in self._new_rows():
             self.place = row.seq
-            if not row.payload.startswith(_UNREAD):
+            if _is_of_run(row):
                 told += self._taken(log.to_entry(row, self.session))
         return told
 
@@ -78,7 +81,7 @@ class RunLog:
         at = found[0].seq if found else 0
         state = self._landmarks[bisect_right(self._landmarks, at, key=lambda one: one.seq) - 1]
         for row in self._store.rows(self.session, after=state.seq, upto=at):
-            if not row.payload.startswith(_UNREAD):
+            if _is_of_run(row):
                 state = after(state, row.seq, log.to_entry(row, self.session))
         return state
 
@@ -87,6 +90,11 @@ class RunLog:
             yield from self._store.rows(self.session, after=self.place)
         except NotFound:  # a session that has not begun
             return
+
+
+def _is_of_run(row: Row) -> bool:
+    """Return whether an entry may tell something of a run, and is worth being decoded."""
+    return not row.payload.startswith(_BESIDE) and (not row.payload.startswith(_SETUP) or _PRICED in row.payload)
 
 
 def _is_mark(entry: Entry) -> bool:

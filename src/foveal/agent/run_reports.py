@@ -19,7 +19,7 @@ from foveal.agent.run_events import (
 from foveal.agent.run_log import RunLog, newest_status
 from foveal.agent.run_marks import ENDED, RunStatus, run_name, split_run
 from foveal.agent.run_state import RunState, RunUsage
-from foveal.agent.usage_cost import bills_in
+from foveal.agent.spending import bills_in
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 from foveal.values.entry import Usage
 from foveal.values.errors import FovealError, NotFound

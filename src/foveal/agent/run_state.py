@@ -41,7 +41,7 @@ from foveal.agent.run_marks import (
 from foveal.agent.tools import CacheScope, UserAnswer, UserQuestion, asker_of
 from foveal.dialects.json_values import fields, mapping, sequence
 from foveal.text.repair import json_object
-from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Text, ToolCall, ToolResult, Usage
+from foveal.values.entry import ATTACHED, Body, Entry, Message, Note, Setup, Text, ToolCall, ToolResult, Usage
 from foveal.values.own_tools import CHECKPOINT_TOOL
 
 Newest: TypeAlias = Literal["nothing", "user", "tool", "answer", "cut_off"]
@@ -222,6 +222,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Messages of the user that come before anything else is done."""
     following: tuple[MessageQueued, ...] = ()
     """Messages of the user that come after the answer."""
+    models: Mapping[str, Mapping[str, Any]] = {}
+    """Facts about models that the newest policy with such facts has, beside the built-in ones: prices among them."""
     usage: Mapping[str, RunUsage] = {}
     """The model calls of the run, by model."""
 
@@ -283,8 +285,17 @@ def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
             return {"usage": {**state.usage, body.model: used}}
         case Note():
             return _mark(state, body)
+        case Setup(policy=policy):
+            return {"models": _models_in(policy)}
         case _:
             return {}
+
+
+def _models_in(policy: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the facts about models that a policy has, which is canonical JSON."""
+    if '"models"' not in policy:
+        return {}
+    return {name: fields(facts) for name, facts in fields(fields(json_object(policy)).get("models")).items()}
 
 
 def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:

@@ -1,10 +1,23 @@
 """The money that a run has spent, with the runs below it, followed in their logs: what was read is not read again."""
 
-from foveal.agent.run_events import ChildStarted
+from collections.abc import Iterable, Iterator
+
+from foveal.agent.run_events import ChildStarted, CostUnknown, RunEvent, SummaryBilled, UsageCounted
 from foveal.agent.run_log import RunLog
 from foveal.agent.run_marks import split_run
-from foveal.agent.usage_cost import bills_in
 from foveal.stores.port import Store
+
+
+def bills_in(events: Iterable[RunEvent]) -> Iterator[float | None]:
+    """Yield the cost of each call of a model that the events tell, summaries included; None for one whose cost is unknown."""
+    for event in events:
+        match event:
+            case UsageCounted(usd=usd) | SummaryBilled(usd=usd):
+                yield usd
+            case CostUnknown():
+                yield None
+            case _:
+                pass
 
 
 class Spending:

@@ -17,6 +17,7 @@ class SummaryMeter:
 
     def __init__(self, agent: AgentDefinition) -> None:
         named = agent.policy.compact.summariser
+        self._models = agent.policy.models
         self._summariser = agent.summariser or (find(named) if named else None)
         self._paid: deque[SummaryPaid] = deque()
 
@@ -48,5 +49,5 @@ class SummaryMeter:
         return [self._paid.popleft() for _ in range(len(self._paid))]
 
     def _note(self, usage: Usage | None, cost_usd: float | None) -> None:
-        usd = usage_usd(usage) if cost_usd is None and usage is not None else cost_usd
+        usd = usage_usd(usage, self._models) if cost_usd is None and usage is not None else cost_usd
         self._paid.append(SummaryPaid(usage, usd))

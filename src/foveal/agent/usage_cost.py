@@ -1,30 +1,20 @@
-"""The cost of model calls."""
+"""The cost of a model call."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
+from typing import Any
 
-from foveal.agent.run_events import CostUnknown, RunEvent, SummaryBilled, UsageCounted
 from foveal.models.catalogue import cost_usd, find
 from foveal.values.entry import Usage
+from foveal.values.errors import BadPolicy
 
 
-def usage_usd(usage: Usage) -> float | None:
-    """Return the cost of one call; None if its model has no known price."""
-    facts = find(usage.model)
+def usage_usd(usage: Usage, models: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the cost of one call; None if its model has no known price. `models` are the facts that a policy has."""
+    try:
+        facts = find(usage.model, models)
+    except BadPolicy:  # of a newer Foveal, in the log of its session
+        return None
     if not facts.known:
         return None
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     return cost_usd(facts, read, written, usage.output_tokens, fresh=max(0, usage.input_tokens - read - written))
-
-
-def bills_in(events: Iterable[RunEvent]) -> Iterator[float | None]:
-    """Yield the cost of each call of a model that the events tell, summaries included; None for one whose cost is unknown."""
-    for event in events:
-        match event:
-            case UsageCounted(usage=usage):
-                yield usage_usd(usage)
-            case SummaryBilled(usd=usd):
-                yield usd
-            case CostUnknown():
-                yield None
-            case _:
-                pass

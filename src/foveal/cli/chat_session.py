@@ -18,7 +18,6 @@ from foveal.agent.driver import RunOutcome
 from foveal.agent.run_events import (
     ChildStarted,
     ChildTold,
-    CostUnknown,
     ModelReminded,
     ModelReplied,
     ModelRetried,
@@ -26,11 +25,9 @@ from foveal.agent.run_events import (
     RunEvent,
     StatusChanged,
     StepStarted,
-    SummaryBilled,
     TextCame,
     ToolCalled,
     ToolEnded,
-    UsageCounted,
     UserSpoke,
     kept_id,
 )
@@ -38,8 +35,8 @@ from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
 from foveal.agent.run_reports import child_cost
 from foveal.agent.runs import Runs
+from foveal.agent.spending import bills_in
 from foveal.agent.tools import UserQuestion
-from foveal.agent.usage_cost import usage_usd
 from foveal.analysis.inspect.stored_session import branch_of
 from foveal.cli.chat_history import past_of
 from foveal.cli.chat_names import with_files, without_files
@@ -442,12 +439,8 @@ class ChatSession:
     def _count(self, event: RunEvent) -> None:
         while isinstance(event, ChildTold):
             event = event.event
-        if isinstance(event, UsageCounted):
-            self._add(usage_usd(event.usage))
-        if isinstance(event, CostUnknown):
-            self._add(None)
-        if isinstance(event, SummaryBilled):
-            self._add(event.usd)
+        for usd in bills_in([event]):
+            self._add(usd)
 
     def _add(self, usd: float | None) -> None:
         self.usd = None if usd is None or self.usd is None else self.usd + usd
