@@ -9,7 +9,9 @@ import foveal
 from foveal.agent import AskUser, Runs, ToolContext, UserAnswer, tool
 from foveal.agent.audit import audit_trail
 from foveal.agent.built_in_tools import built_in_tools
-from foveal.agent.run_log import read_run
+from foveal.agent.run_events import WentBack, place_of
+from foveal.agent.run_log import read_events, read_run
+from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput
 
 from .conftest import FakeModel, agent_with, calls, says
@@ -233,3 +235,17 @@ def test_an_answer_to_a_question_of_a_branch_that_was_left_answers_no_other(stor
     assert ran == ["booked"]
     allowed = [(one.actor, one.action) for one in audit_trail(store, "s") if one.action.startswith("tool.allow")]
     assert ("user", "tool.allow") in allowed or not is_guarded
+
+
+def test_the_events_of_a_run_keep_the_rules_over_a_rewind(store, looks):
+    """They tell to where the session went back: a call that is open again may have a result again."""
+    agent = agent_with(FakeModel(calls("look"), FAULT, says("It is unknown.")), looks[0])
+    asyncio.run(begun(store, agent))
+    at = next(row for row in store.rows("s") if b'"look"' in row.payload)
+    rewind(store, at.id)
+    asyncio.run(resumed(store, agent))
+    events = list(read_events(store, "s"))
+    (back,) = [one for one in events if isinstance(one, WentBack)]
+    assert [place_of(one.id) for one in events if one.id <= back.upto][-1] == at.seq
+    assert run_problems(events) == []
+    assert any("no reply calls" in one for one in run_problems(one for one in events if one is not back))

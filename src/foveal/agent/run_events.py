@@ -16,6 +16,7 @@ ones under the same ids. The others are told as they happen and are gone: words 
 | `UsageCounted`, `CostUnknown`, `SummaryBilled` | yes | the usage of a reply, marks of calls without one and of summaries |
 | `ContextFolded`, `ContextOverflowed` | yes | a fold, a refusal of the provider |
 | `ModelFellBack`, `ModelReminded`, `ChildStarted`, `ChildEnded`, `HandedOver` | yes | marks |
+| `WentBack` | yes | a rewind |
 | `RunEnded` | yes | the mark of a last status |
 | `StepStarted`, `TextCame`, `ThinkingCame` | no | a model call under way |
 | `ModelRetried` | no | a failed attempt: the words since `StepStarted` are void |
@@ -249,6 +250,13 @@ class ChildEnded(_RunEvent, frozen=True, tag="child_ended"):
     status: RunStatus
 
 
+class WentBack(_RunEvent, frozen=True, tag="went_back"):
+    """The session went back to an earlier entry, and the run goes on from the conversation there."""
+
+    upto: int
+    """Events up to this id are of the conversation that the run goes on from; those between it and this one are of another."""
+
+
 class HandedOver(_RunEvent, frozen=True, tag="handed_over"):
     """Another agent goes on with the run."""
 
@@ -304,6 +312,7 @@ RunEvent: TypeAlias = (
     | ChildStarted
     | ChildEnded
     | HandedOver
+    | WentBack
     | ChildTold
     | SessionTold
     | RunReleased
@@ -366,6 +375,13 @@ def scope_of(state: RunState) -> RunScope:
     """Return the place of an event in a run of this state."""
     parent = state.parent or (state.spawned_by.parent if state.spawned_by else "")
     return RunScope(state.session, state.id, parent, state.turn, state.all_steps)
+
+
+def rewind_events(state: RunState, seq: int, entry: Entry, place: int) -> list[RunEvent]:
+    """Return the event of a rewind to this position of the log. `state` is that of the run after it."""
+    if not state.run or state.status in ("completed", "cancelled"):
+        return []
+    return [WentBack(scope=scope_of(state), id=kept_id(seq, 0), time_ms=entry.time_ms, upto=kept_id(place + 1, 0) - 1)]
 
 
 def events_of(state: RunState, seq: int, entry: Entry) -> list[RunEvent]:

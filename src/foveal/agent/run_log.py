@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from foveal.agent.run_events import RunEvent, events_of
+from foveal.agent.run_events import RunEvent, events_of, rewind_events
 from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
 from foveal.agent.tools import UserAnswer, asker_of
@@ -62,12 +62,13 @@ class RunLog:
     def _taken(self, entry: Entry) -> list[RunEvent]:
         before = self.state
         if isinstance(entry.body, Rewind):
-            self.state = rewound(before, self.place, self._state_at(entry.parent), self._begun)
+            earlier = self._state_at(entry.parent)
+            self.state = rewound(before, self.place, earlier, self._begun)
             self._landmarks.append(self.state)
-        else:
-            self.state = after(before, self.place, entry)
-            if self.place - self._landmarks[-1].seq >= _LANDMARK_ENTRIES:
-                self._landmarks.append(self.state)
+            return rewind_events(self.state, self.place, entry, earlier.seq)
+        self.state = after(before, self.place, entry)
+        if self.place - self._landmarks[-1].seq >= _LANDMARK_ENTRIES:
+            self._landmarks.append(self.state)
         if isinstance(entry.body, Note) and self.state.started is not before.started:
             self._begun -= before.started
             self._begun |= self.state.started

@@ -23,6 +23,7 @@ from foveal.agent.run_events import (
     TextCame,
     ToolCalled,
     ToolEnded,
+    WentBack,
 )
 from foveal.agent.runs import RunCost, Runs
 from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
@@ -169,6 +170,8 @@ def event_line(event: RunEvent) -> tuple[str, str]:
             return f"sub-agent {child} is {status}", "axis"
         case HandedOver(agent=agent):
             return f"handed over to {agent}", "axis"
+        case WentBack():
+            return "goes on from an earlier message", "axis"
         case _:
             return "", ""
 

@@ -25,6 +25,7 @@ def run_problems(events: Iterable[Any]) -> list[str]:
 
     Events come in their order; statuses follow legally; every call has one result, and none has two; a tool starts only
     for a call that was made; no prompt is over its limit; the end of a run tells its last status and nothing of it comes after.
+    After a rewind, the open calls are those of the conversation that the run went back to.
     """
     listed: list[Mapping[str, Any]] = [msgspec.to_builtins(event, enc_hook=repr) for event in events]
     return [*_order(listed), *(problem for run in _runs(listed) for problem in _run_problems(run))]
@@ -57,7 +58,7 @@ def _statuses(events: list[Mapping[str, Any]]) -> Iterator[str]:
     status: str | None = None
     for event in events:
         kind = event["is"]
-        if status in _ENDED and kind not in ("run_ended", "status_changed"):
+        if status in _ENDED and kind not in ("run_ended", "status_changed", "went_back"):
             yield f"event {event['id']} ({kind}) came after the run was {status}"
         if kind == "status_changed":
             if event["status"] not in _LEGAL.get(status, frozenset()):
@@ -70,8 +71,13 @@ def _statuses(events: list[Mapping[str, Any]]) -> Iterator[str]:
 def _calls(events: list[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the calls of each reply without exactly one result, and results and starts without a call."""
     waiting: dict[str, int] = {}
+    known: list[tuple[int, dict[str, int]]] = []
+    """The ids of events, each with the calls that waited before it."""
     for event in events:
+        known.append((event["id"], dict(waiting)))
         match event["is"]:
+            case "went_back":
+                waiting = dict(next(calls for number, calls in known if number > event["upto"]))
             case "tool_called":
                 waiting[event["call"]] = waiting.get(event["call"], 0) + 1
             case "tool_started" if not waiting.get(event["call"]):
