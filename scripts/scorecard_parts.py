@@ -55,7 +55,8 @@ def cannot_import(load: Callable[[], object], missing: str) -> str:
 @contextmanager
 def folder_in_memory() -> Iterator[Path]:
     parent = Path("/dev/shm") if Path("/dev/shm").is_dir() else None  # noqa: S108 - wiped afterwards
-    with tempfile.TemporaryDirectory(prefix="foveal-score-", dir=parent) as folder:
+    # Processes that were killed, and the helpers of a browser that has ended, may write for a moment more.
+    with tempfile.TemporaryDirectory(prefix="foveal-score-", dir=parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
