@@ -13,6 +13,8 @@ from foveal import Policy
 from foveal.gateway import conversations
 from foveal.gateway.conversations import ClientConversation, ClientConversations
 from foveal.gateway.routes import conversation_name
+from foveal.session.client_session import ClientSession
+from foveal.session.options import Host, Model
 from foveal.stores import Store
 from foveal.stores.rows import to_entry
 from foveal.testing.provider import ReceivedRequest, ScriptedProvider, Turn
@@ -250,6 +252,41 @@ def test_many_that_end_at_once_close_each_session_once(store: Store, monkeypatch
 
     asyncio.run(all_at_once())
     assert len(closed) >= 18
+
+
+def test_a_conversation_that_is_asked_for_while_it_is_closed_is_opened_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its closing may take long where many wait for a thread: the next request does not find the session held."""
+    is_closing, may_close, close = threading.Event(), threading.Event(), ClientConversation.close
+
+    def close_slowly(conversation: ClientConversation) -> None:
+        if conversation.opened is not None:
+            is_closing.set()
+            assert may_close.wait(10)
+        close(conversation)
+
+    async def twice() -> None:
+        known = ClientConversations(store, Policy(), most_open=0)
+
+        async def take() -> None:
+            async with known.turn("a") as one:
+                await known.in_thread(one, lambda: one.opened or _opened(one, store))
+
+        monkeypatch.setattr(ClientConversation, "close", close_slowly)
+        first = asyncio.ensure_future(take())
+        assert await asyncio.to_thread(is_closing.wait, 10)
+        second = asyncio.ensure_future(take())
+        await asyncio.sleep(0.05)
+        may_close.set()
+        await asyncio.gather(first, second)
+        assert not list(known)
+
+    asyncio.run(twice())
+
+
+def _opened(one: ClientConversation, store: Store) -> ClientSession:
+    return one.open(store, Model("gpt-5"), policy=Policy(), host=Host(), takeover=False)
 
 
 def test_a_conversation_in_the_middle_of_a_stream_is_not_closed(start: Gateways, provider: ScriptedProvider) -> None:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -90,6 +91,8 @@ class ClientConversation:
         """Requests that have the turn or wait for it."""
         self.opened: ClientSession | None = None
         """The session, if it is open."""
+        self.closing: asyncio.Future[object] | None = None
+        """The end of its closing, if another one is to be open in its place."""
         self.own_tools: Sequence[Mapping[str, Any]] = ()
         """The own tools of the last request, in the provider's form."""
         self.handed: HandedPrompt | None = None
@@ -125,6 +128,12 @@ class ClientConversation:
                 session.close()
 
 
+def _close_unless_taken(one: ClientConversation) -> None:
+    """Close a session, unless a request has asked for it while no thread was free."""
+    if not one.takers:
+        one.close()
+
+
 def _spelled(model: Model) -> str:
     return f"{model.dialect} {model.id}"
 
@@ -142,6 +151,8 @@ class ClientConversations:
         """The bills of conversations that are no longer known."""
         self._most_open = most_open
         self._known: OrderedDict[str, ClientConversation] = OrderedDict()
+        self._closing = 0
+        """Those of them that are being closed."""
         self._names: dict[str, str] = {}
         """The sessions of conversations, by the names that their requests have."""
         self._threads = ThreadPoolExecutor(THREADS, "foveal-session")
@@ -186,6 +197,8 @@ class ClientConversations:
         self._known.move_to_end(name)
         conversation.takers += 1
         try:
+            if conversation.closing is not None:  # whoever opened it meanwhile would find it held
+                await asyncio.wait({conversation.closing})
             async with asyncio.timeout(WAIT_S):
                 await conversation.lock.acquire()
             try:
@@ -199,13 +212,22 @@ class ClientConversations:
     async def _close_resting(self) -> None:
         """Close sessions that nobody uses, down to the number that may be open. Others do the same while one is closed, or take
         it up, so each is looked for anew."""
-        while len(self._known) > self._most_open:
-            one = next((one for one in self._known.values() if not one.takers), None)
+        while len(self._known) - self._closing > self._most_open:
+            one = next((one for one in self._known.values() if not one.takers and one.closing is None), None)
             if one is None:
                 return
+            self._closing += 1
+            one.closing = self._run(partial(_close_unless_taken, one))
+            one.closing.add_done_callback(partial(self._closed, one))
+            await asyncio.wait({one.closing})
+
+    def _closed(self, one: ClientConversation, _ended: object) -> None:
+        """Forget a conversation that was closed, unless somebody has taken it up meanwhile."""
+        one.closing = None
+        self._closing -= 1
+        if not one.takers and one.opened is None:
             del self._known[one.name]
             self.rested = self.rested.plus(one.cost.bills)
-            await self._run(one.close)
 
     async def in_thread(self, conversation: ClientConversation, act: Callable[[], T]) -> T:
         """Do something with a session outside of the event loop; one that another gateway took over is opened anew later."""
