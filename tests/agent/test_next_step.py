@@ -177,6 +177,19 @@ def test_a_thin_answer_is_asked_for_again_where_that_is_wanted():
     assert step(thin).status == "completed"
 
 
+def test_the_final_answer_is_the_outcome_however_short():
+    """It was asked for in the agent's own words: "in one word". Neither its length nor open todos ask for another one."""
+    final = having(RUNNING, newest="answer", answer="yes", todos=({"content": "mend"},), nudges={"final": 1})
+    assert step(final, limits=Limits(thin_answer=200), finalizes=True) == Done("completed", "yes")
+
+
+def test_a_final_answer_that_was_cut_off_is_gone_on_with():
+    """Without tools, and whatever steps are left, as it was asked for."""
+    final = having(RUNNING, newest="cut_off", all_steps=80, nudges={"final": 1})
+    assert step(final, finalizes=True) == Ask(1, is_last=True, nudge="cut_off")
+    assert step(having(final, nudges={"final": 1, "cut_off": 3}), finalizes=True).status == "failed"
+
+
 def test_a_reply_that_was_cut_off_is_continued():
     """The words that came are shown, and the model is told to go on."""
     assert step(having(RUNNING, newest="cut_off")) == Ask(80, nudge="cut_off")

@@ -193,15 +193,16 @@ def next_step(
         finalizes and (asked := state.nudges.get("final")) and state.newest == "tool"
     ):  # it has called tools all the same
         return _final(left) if asked < _FINAL_STEPS else Done("completed", state.answer)
-    if left <= 0:
+    is_rest_of_final = finalizes and bool(state.nudges.get("final")) and state.newest == "cut_off"
+    if left <= 0 and not is_rest_of_final:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
     is_circling = max(state.repeated.values(), default=0) >= 2 * limits.same_call
-    is_last = left == 1 or state.calls >= limits.max_calls or is_circling
+    is_last = left == 1 or state.calls >= limits.max_calls or is_circling or is_rest_of_final
     if state.newest != "cut_off":
         return Ask(left, is_last)
     if (times := state.nudges.get("cut_off", 0)) >= limits.cut_replies:
         return Done("failed", state.answer, f"the reply was cut off {times + 1} times; allow the model longer replies")
-    return Ask(left, is_last, nudge="cut_off")
+    return Ask(max(left, 1), is_last, nudge="cut_off")
 
 
 def _steps_left(state: RunState, limits: Limits) -> int:
@@ -213,13 +214,14 @@ def _steps_left(state: RunState, limits: Limits) -> int:
 def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
     """Return the step after a reply without calls: the end, one more reminder, or the user's next message."""
     left = _steps_left(state, limits)
-    if state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
+    is_final = finalizes and bool(state.nudges.get("final"))  # nothing is asked about the outcome itself
+    if not is_final and state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
         return Ask(left, nudge="todos")
-    if 0 < len(state.answer) < limits.thin_answer and left > 1 and not state.nudges.get("thin"):
+    if not is_final and 0 < len(state.answer) < limits.thin_answer and left > 1 and not state.nudges.get("thin"):
         return Ask(left, nudge="thin")
     if state.following:
         return Hear(following=min(len(state.following), limits.queued_at_once))
-    if finalizes and not state.nudges.get("final"):
+    if finalizes and not is_final:
         return _final(left)
     return Done("completed", state.answer)
 
