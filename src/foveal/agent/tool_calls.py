@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -64,6 +64,10 @@ class StoppedCall(asyncio.CancelledError):
         self.outcome = outcome
 
 
+class _LeftBehind(Exception):
+    """A plain generator was stopped between two pieces, as an asynchronous one is where it waits."""
+
+
 async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
     """Run a call and return its result. `AskUser` passes through, and the errors that the tool raises.
 
@@ -114,6 +118,8 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
         return _result(call.id, output)
     except (AskUser, KeyboardInterrupt, *tool.raises):
         raise
+    except _LeftBehind:
+        raise asyncio.CancelledError from None
     except (BadArguments, FovealError) as error:
         told = result(call.id, str(error), status="error")
         return CallResult(told, is_malformed=isinstance(error, BadArguments))
@@ -125,7 +131,7 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
 
 async def _kept(pieces: Iterable[object], ctx: ToolContext) -> Stored:
     """Keep the pieces of a generator as an artifact, one at a time, in a thread."""
-    return await in_thread(lambda: ctx.keep(_bytes(pieces)), is_waited_for=True)
+    return await in_thread(lambda: ctx.keep(_bytes(_unless_left(pieces, ctx))), is_waited_for=True)
 
 
 async def _spooled(pieces: AsyncGenerator[object], ctx: ToolContext) -> Stored:
@@ -148,6 +154,7 @@ async def _give_up(work: "asyncio.Task[CallResult]", ctx: ToolContext, grace_s: 
         await asyncio.wait((work,), timeout=grace_s)
     finally:
         if not work.done():
+            ctx.is_left = True
             _left_behind.add(work)
             work.add_done_callback(_forget)
 
@@ -217,6 +224,16 @@ def _checked(ended: CallResult) -> CallResult:
     """Return the result of a call if the log can hold it; `BadEntry` otherwise, while it concerns this call alone."""
     log.checked_message(ended.message)
     return ended
+
+
+def _unless_left(pieces: Iterable[object], ctx: ToolContext) -> Iterator[object]:
+    """Yield the pieces of a generator until it is left behind: one without an end would fill the store for ever."""
+    for piece in pieces:
+        if ctx.is_left:
+            if isinstance(pieces, Generator):
+                pieces.close()
+            raise _LeftBehind
+        yield piece
 
 
 def _bytes(pieces: Iterable[object]) -> Iterator[bytes]:
