@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -32,6 +32,8 @@ CUT_OFF = (
 )
 NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]"
 
+
+_Part = Text | Image | File | Stored
 
 _SPOOL_BYTES = 1 << 20
 """Bytes of an asynchronous generator's pieces that are held in memory: as many as a store is handed at a time."""
@@ -210,14 +212,24 @@ def _result(call: str, output: object) -> CallResult:
         return _checked(CallResult(told, output.data))
     if isinstance(output, str):
         return CallResult(result(call, plain_text(output)))
-    if isinstance(output, Text | Image | File | Stored):
+    if isinstance(output, _Part):
         return _checked(CallResult(result(call, output)))
+    if (parts := _parts_in(output)) is not None:
+        return _checked(CallResult(result(call, *parts)))
     if output is None:
         return CallResult(result(call, "[done]"))
     try:
         return CallResult(result(call, msgspec.json.encode(output).decode()), output)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return CallResult(result(call, str(output)), output)
+
+
+def _parts_in(output: object) -> Sequence[str | Text | Image | File | Stored] | None:
+    """Return the content of a result that a tool gives as a list of parts, with texts among them; None for any other value."""
+    listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    if not any(isinstance(one, _Part) for one in listed) or not all(isinstance(one, str | _Part) for one in listed):
+        return None
+    return cast("Sequence[str | Text | Image | File | Stored]", [plain_text(one) for one in listed])
 
 
 def _checked(ended: CallResult) -> CallResult:
