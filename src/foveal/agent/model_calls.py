@@ -84,8 +84,8 @@ class ModelCall:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the attempt that was made last has brought a whole reply. One that a filter ended is none."""
-        return self._is_asking and self.stop == "done" and self.ending != "filter"
+        """Whether the attempt that was made last has brought a whole reply. One that a filter or a failure ended is none."""
+        return self._is_asking and self.stop == "done" and self.ending not in ("filter", "broken")
 
     @property
     def reply(self) -> WireReply:
@@ -172,6 +172,8 @@ class ModelCall:
                     if self.ending == "filter":
                         said = "a filter of the provider's ended the reply"
                         raise ModelFailed(self._model, "filtered", said, ADVICE["filtered"])
+                    if self.ending == "broken":
+                        raise ConnectionError("the provider broke the reply off")
                     return
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:
