@@ -120,7 +120,7 @@ class ModelCall:
     @property
     def bills(self) -> tuple[Usage | CallUnbilled, ...]:
         """The bill of a reply that is not kept."""
-        return self.unbilled or tuple(one for one in (self.usage,) if one is not None)
+        return (self._bill(self.reply),)
 
     def words(self) -> tuple[Message, ...]:
         """Return the words of a reply that has failed or was given up, as one that was cut off; nothing if it has none."""
