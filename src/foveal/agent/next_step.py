@@ -10,7 +10,7 @@
 A driver does it, appends the outcome to the log, reads the state from the log again and asks for the next step.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -155,6 +155,7 @@ _FINAL_STEPS = 2
 
 DECISIONS = ("allow", "deny", "edit", "always")
 
+_Decision: TypeAlias = ReadyCall | RefusedCall | CachedCall | UserQuestion
 NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
 
 
@@ -244,14 +245,27 @@ class _Decisions(NamedTuple):
     def step(self, calls: Sequence[ToolCall]) -> Run | Wait:
         """Return the calls to run and to refuse; the questions that are open, if nothing else is left."""
         keys = self.state.keys_of(calls)
-        decided = [self._decided(call, key) for call, key in zip(calls, keys, strict=True)]
+        each = [(call, self._decided(call, key)) for call, key in zip(calls, keys, strict=True)]
+        decided = list(self._without_repeats(each))
         ready = tuple(one for one in decided if isinstance(one, ReadyCall))
         refused = tuple(one for one in decided if isinstance(one, RefusedCall))
         questions = tuple(one for one in decided if isinstance(one, UserQuestion))
         known = tuple(one for one in decided if isinstance(one, CachedCall))
         return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
-    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | CachedCall | UserQuestion:
+    def _without_repeats(self, decided: Iterable[tuple[ToolCall, _Decision]]) -> Iterator[_Decision]:
+        """Yield the decisions without those about calls that may get the result of one before them, which has none yet: they are
+        left open, and decided about when it has."""
+        first = set[str]()
+        for call, one in decided:
+            tool, said = self.tools.get(call.name), self.state.said.get(call.id, "")
+            if tool is not None and tool.cache and isinstance(one, ReadyCall | UserQuestion):
+                if said in first:
+                    continue
+                first.add(said)
+            yield one
+
+    def _decided(self, call: ToolCall, key: str) -> _Decision:
         """Return whether a call is run, refused, or waits for the user. One whose tool has begun is not told to be not run."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         reason = self._hindrance(call, key)
