@@ -4,10 +4,11 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import foveal
-from foveal.agent import ModelChoice, tool
+from foveal.agent import ModelChoice, providers, tool
 from foveal.agent.model_calls import ModelCall, Retried, StreamFailed
 from foveal.agent.model_errors import fault_class, pause_s, retry_after_s
 from foveal.agent.providers import open_model
@@ -35,11 +36,11 @@ def provider(monkeypatch):
         yield running
 
 
-def ask(model: str, *, pauses: list[float] | None = None) -> Any:
+def ask(model: str, *, pauses: list[float] | None = None, **more: Any) -> Any:
     """One call: the session with the reply kept, the words that came, and the call."""
 
     async def called():
-        choice = ModelChoice.of(model)
+        choice = msgspec.structs.replace(ModelChoice.of(model), **more)
         session = foveal.Session(foveal.open_store(), "s", model=choice.session_model)
         session.append(foveal.user("Hi."))
         port = open_model(choice)
@@ -243,3 +244,14 @@ def test_the_tokens_of_attempts_that_failed_are_told():
     damage = json.JSONDecodeError("Expecting value", "{", 1)
     _, call = replied("gpt-5", [says("Hel", tokens=70), damage], [says("Hello.", tokens=80)])
     assert [(one.model, one.input_tokens) for one in call.lost if isinstance(one, foveal.Usage)] == [("gpt-5", 70)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_stream_that_only_says_that_it_lives_is_given_up(provider, monkeypatch, model):
+    """Pings keep a connection open for ever; a run that waits behind it would never end."""
+    monkeypatch.setattr(providers, "MOST_SILENT_S", 0.2)
+    provider.script(Turn("Hel", stall_after=2, ping_s=0.02), Turn("Hello."))
+    _, words, call = ask(model, timeout_s=0.1)
+    (retried,) = [one for one in words if isinstance(one, Retried)]
+    assert "has brought nothing for 0.2 s" in retried.because
+    assert call.reply.message.parts[-1] == Text("Hello.")
