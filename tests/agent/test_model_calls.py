@@ -12,7 +12,7 @@ from foveal.agent import ModelChoice, providers, tool
 from foveal.agent.model_calls import ModelCall, Retried, StreamFailed
 from foveal.agent.model_errors import fault_class, pause_s, retry_after_s
 from foveal.agent.providers import open_model
-from foveal.testing.provider import Call, Refusal, ScriptedProvider, TooLong, Turn
+from foveal.testing.provider import Call, RawReply, Refusal, ScriptedProvider, TooLong, Turn
 from foveal.values.entry import Text, Thinking, ToolCall
 from foveal.values.errors import MissingExtra, ModelFailed
 
@@ -118,6 +118,28 @@ def test_an_error_that_would_repeat_itself_is_not_retried(model, answer, fault, 
     with pytest.raises(ModelFailed) as failed:
         ask(model)
     assert (failed.value.fault, len(provider.requests)) == (fault, 1)
+
+
+def test_a_rate_limit_of_google_is_waited_for(provider):
+    """It is told in the words that others have for an account without credit, and names its time in the body alone."""
+    said = "You exceeded your current quota, please check your plan and billing details.\nPlease retry in 38.5s."
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"}
+    error = {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": [delay]}
+    provider.script(
+        RawReply(429, {"error": error}), RawReply(429, {"error": error | {"message": "Quota."}}), Turn("Hello.")
+    )
+    pauses: list[float] = []
+    ask(MODELS[3], pauses=pauses)
+    assert pauses == [38.5, 38.0]
+
+
+def test_an_account_without_credit_is_told_as_such(provider):
+    """Anthropic says so with the status of a wrong request."""
+    error = {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API."}
+    provider.script(RawReply(400, {"type": "error", "error": error}))
+    with pytest.raises(ModelFailed, match="no credit left") as failed:
+        ask(MODELS[2])
+    assert (failed.value.fault, len(provider.requests)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("model", MODELS[:3])
