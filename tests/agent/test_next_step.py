@@ -258,6 +258,13 @@ def test_edited_arguments_are_run_and_told():
     assert "/srv" in ready.note
 
 
+def test_nobody_is_asked_about_a_call_that_no_tool_can_take():
+    """The model is told what is wrong with it, as if nobody had to allow it; a call that it mends is asked about."""
+    (one,) = step(CALLED, foveal.ToolCall("c1", "look", '{"file": "x"}'), rules=(ApprovalRule("look"),)).refused
+    assert one.is_malformed
+    assert one.text.startswith("look was not run: Object contains unknown field `file`")
+
+
 def test_an_ended_run_does_nothing():
     """Whatever is asked of it."""
     assert step(having(CALLED, status="cancelled", reason="enough"), CALL) == Done("cancelled", "", "enough")

@@ -21,7 +21,7 @@ from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
 from foveal.agent.run_state import CachedResult, RunState, allowed_name
 from foveal.agent.tool_calls import CUT_OFF, GIVEN_UP, INTERRUPTED, NO_STEPS, OVERRULED, SKIPPED
-from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion, question_id
+from foveal.agent.tools import APPROVAL, BadArguments, Tool, UserAnswer, UserQuestion, question_id
 from foveal.values.entry import Status, ToolCall
 from foveal.values.errors import BadInput
 
@@ -323,6 +323,8 @@ class _Decisions(NamedTuple):
             return ready
         said = state.answers.get(asker)
         match said.decision if said else None:
+            case None if why := _misfit(tool, call):
+                return RefusedCall(call, why, is_malformed=True)
             case None:
                 text = rule.reason or f"May {call.name} be called?"
                 named = question_id(asker, state.times_asked.get(asker, 0))
@@ -339,3 +341,14 @@ class _Decisions(NamedTuple):
                 why = (said.text if said else "") or "no reason was given"
                 who = " by the user" if said and said.source == "user" else ""
                 return RefusedCall(call, f"[denied{who}: {why}]")
+
+
+def _misfit(tool: Tool, call: ToolCall) -> str:
+    """Return why a tool cannot take the arguments of a call, so that nobody is asked about it; empty if it can."""
+    try:
+        tool.check(call.arguments)
+    except BadArguments as error:
+        return str(error)
+    except Exception:  # noqa: BLE001, RUF100 - of the tool's own check: the call says why when it is run
+        return ""
+    return ""
