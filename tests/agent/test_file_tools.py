@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 import foveal
-from foveal.agent import ToolContext
+from foveal.agent import ToolContext, file_tools
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.file_tools import Files
 from foveal.agent.tool_calls import run_call
+from foveal.values.errors import BadInput
 
 from .test_tools import Scope
 
@@ -136,6 +137,22 @@ def test_files_are_listed_and_searched(hands):
     assert hands("search_files", pattern=r"return \w - \w") == ("ok", "src/sum.py:2:    return a - b")
     assert hands("search_files", pattern="secret") == ("ok", "[no lines]")
     assert hands("search_files", pattern="(")[0] == "error"
+
+
+def test_a_folder_that_cannot_be_opened_keeps_nobody_from_the_others(hands, workspace, monkeypatch):
+    """It is listed, and nothing in it is; asked about by its name, it is an error."""
+    (workspace / "locked").mkdir()
+    whole = file_tools.open_folder
+
+    def opened(root, parts=()):
+        if parts == ("locked",):
+            raise BadInput("locked: cannot be opened (Permission denied)")
+        return whole(root, parts)
+
+    monkeypatch.setattr(file_tools, "open_folder", opened)
+    assert hands("list_files") == ("ok", "locked/\nnotes.txt\nsrc/\nsrc/sum.py")
+    assert hands("search_files", pattern="return a") == ("ok", "src/sum.py:2:    return a - b")
+    assert hands("list_files", folder="locked")[0] == "error"
 
 
 WINDOWS = b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\nfour\n"

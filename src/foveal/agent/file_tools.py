@@ -114,7 +114,8 @@ class Files:
                 yield one.parts, False
             elif one.is_folder and one.parts[-1] not in _SKIPPED:
                 yield one.parts, True
-                yield from self._walk(one.parts)
+                with suppress(BadInput):  # may not be opened, or is gone: no reason to show nothing of the others
+                    yield from self._walk(one.parts)
 
     def _current(self, path: str) -> bytes | None:
         try:
