@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor, wait
 from threading import Event
@@ -114,6 +115,17 @@ def test_a_new_file_is_written_with_its_folders(hands, workspace):
     assert hands("write_file", path="docs/a/b.md", content="x\ny\n") == ("ok", "written: docs/a/b.md, 2 lines")
     assert [one.name for one in (workspace / "docs" / "a").iterdir()] == ["b.md"]
     assert hands("write_file", path="docs/a/b.md", content="z\n")[0] == "ok"
+
+
+def test_others_can_read_what_is_made(hands, workspace):
+    """As far as the program's mask allows: a page in a new folder is for the server beside it."""
+    before = os.umask(0o022)
+    try:
+        hands("write_file", path="docs/a/b.md", content="x")
+    finally:
+        os.umask(before)
+    made = (workspace / "docs", workspace / "docs" / "a", workspace / "docs" / "a" / "b.md")
+    assert [one.stat().st_mode & 0o777 for one in made] == [0o755, 0o755, 0o644]
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 9_000), (40, 9_000), (4_000, 5_000), (9_000, 0), (0, 480), (480, 0)])

@@ -162,7 +162,7 @@ class Files:
 
     def _replace_in(self, folder: int, folders: list[str], name: str, data: bytes) -> None:
         if folders:
-            with inside(folder, folders[0], make=True) as below:
+            with inside(folder, folders[0], make=True, mode=0o755) as below:  # as open as the files in it
                 self._replace_in(below, folders[1:], name, data)
             return
         beside = f".{name[:40]}.{token_hex(6)}"
