@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import foveal
-from foveal.agent import ApprovalRule, Runs
+from foveal.agent import ApprovalRule, Runs, UserAnswer
 from foveal.agent import built_in_tools as built_in
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.run_events import TodosChanged, ToolEnded, ToolProgressed
@@ -50,6 +50,23 @@ def test_the_user_is_asked(store):
 
     waiting, outcome = asyncio.run(talk())
     assert (waiting.questions[0].options, outcome.text, ended(store)) == (("a", "b"), "b then.", [("ok", "b")])
+
+
+@pytest.mark.parametrize("answer", [UserAnswer(decision="deny"), ""], ids=["denied", "empty"])
+def test_a_question_that_the_user_leaves_open_is_told_as_such(store, answer):
+    """An empty result could be taken for anything."""
+    agent = agent_with(
+        FakeModel(calls("ask_human", question="Which?"), says("Then a.")), *built_in_tools(["ask_human"])
+    )
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        await runs.resume("s", answer)
+        await runs.wait("s")
+
+    asyncio.run(talk())
+    assert ended(store) == [("ok", "[no answer was given]")]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def ask_human(
     """Ask the user, if the task cannot be done well without an answer. The answer may take long."""
     if ctx.answer is None:
         raise AskUser(question, options, otherwise=otherwise)
-    return ctx.answer.text
+    return ctx.answer.text or "[no answer was given]"
 
 
 def shell_tool(folder: str | os.PathLike[str]) -> Tool:
