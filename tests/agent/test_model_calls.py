@@ -277,3 +277,17 @@ def test_a_stream_that_only_says_that_it_lives_is_given_up(provider, monkeypatch
     (retried,) = [one for one in words if isinstance(one, Retried)]
     assert "has brought nothing for 0.2 s" in retried.because
     assert call.reply.message.parts[-1] == Text("Hello.")
+
+
+def test_a_timeout_of_the_connection_is_told_in_its_own_words():
+    """Some SDKs raise it as the same error."""
+
+    async def events():
+        yield "Hel"
+        raise TimeoutError("the socket was silent")
+
+    async def read() -> list[str]:
+        return [one async for one in providers._within(events(), 60)]
+
+    with pytest.raises(TimeoutError, match="the socket was silent"):
+        asyncio.run(read())

@@ -94,12 +94,15 @@ def _key(choice: ModelChoice, facts: ProviderFacts) -> str:
 async def _within(events: AsyncIterator[Any], most_s: float) -> AsyncGenerator[Any]:
     """Yield the events of a stream. `TimeoutError` if the next one takes longer, whatever the connection says of itself."""
     while True:
+        time = asyncio.timeout(most_s)
         try:
-            async with asyncio.timeout(most_s):
+            async with time:
                 event = await anext(events)
         except StopAsyncIteration:
             return
         except TimeoutError:
+            if not time.expired():  # of the SDK, about its connection
+                raise
             raise TimeoutError(f"the stream is open, and has brought nothing for {most_s:g} s") from None
         yield event
 
