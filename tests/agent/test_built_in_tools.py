@@ -1,12 +1,16 @@
 """Built-in tools: todos, questions, a shell and the web, the last two only where a person has allowed them."""
 
 import asyncio
+import os
+import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import foveal
-from foveal.agent import ApprovalRule, Runs
+from foveal.agent import ApprovalRule, Runs, UserAnswer
+from foveal.agent import built_in_tools as built_in
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.run_events import TodosChanged, ToolEnded, ToolProgressed
 from foveal.agent.run_log import read_events
@@ -48,6 +52,23 @@ def test_the_user_is_asked(store):
     assert (waiting.questions[0].options, outcome.text, ended(store)) == (("a", "b"), "b then.", [("ok", "b")])
 
 
+@pytest.mark.parametrize("answer", [UserAnswer(decision="deny"), ""], ids=["denied", "empty"])
+def test_a_question_that_the_user_leaves_open_is_told_as_such(store, answer):
+    """An empty result could be taken for anything."""
+    agent = agent_with(
+        FakeModel(calls("ask_human", question="Which?"), says("Then a.")), *built_in_tools(["ask_human"])
+    )
+
+    async def talk():
+        await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        await runs.resume("s", answer)
+        await runs.wait("s")
+
+    asyncio.run(talk())
+    assert ended(store) == [("ok", "[no answer was given]")]
+
+
 @pytest.mark.parametrize(
     ("name", "arguments"), [("shell", {"command": "true"}), ("fetch", {"url": "http://127.0.0.1:1/"})]
 )
@@ -86,6 +107,29 @@ def test_the_output_of_a_command_that_is_given_up_is_its_result(store, tmp_path)
     agent = agent_with(model, *built_in_tools(["shell"], tmp_path), approvals=ALLOW)
     asyncio.run(agent.run("Go.", session="s", store=store))
     assert ended(store)[0] == ("error", "half done\n\n[given up after 1 s]")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("lead", ["", "setsid "], ids=["beside it", "in a session of its own"])
+def test_a_command_that_leaves_a_program_running_has_ended(store, tmp_path, monkeypatch, lead):
+    """A server that was begun with `&` holds its output open; nobody waits for that until the time of the command is over."""
+    monkeypatch.setattr(built_in, "LEFT_S", 0.2)
+    command = f"{lead}sh -c 'echo $$ > pid; exec sleep 60' & until [ -s pid ]; do :; done; echo begun"
+    model = FakeModel(calls("shell", command=command, timeout_s=20), says("Good."))
+    agent = agent_with(model, *built_in_tools(["shell"], tmp_path), approvals=ALLOW)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    with suppress(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    left = "[programs that it left running were given up]"
+    assert ended(store)[0] == ("ok", f"begun\n\n[exit code 0]\n{left}")
+
+
+def test_words_that_come_behind_the_end_of_a_command_are_its_output(store, tmp_path):
+    """A program that it has begun is about to end as well."""
+    model = FakeModel(calls("shell", command="(sleep 0.05; echo late) & echo now"), says("Good."))
+    agent = agent_with(model, *built_in_tools(["shell"], tmp_path), approvals=ALLOW)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    assert ended(store)[0] == ("ok", "now\nlate\n\n[exit code 0]")
 
 
 def test_a_page_is_fetched(store):

@@ -93,6 +93,20 @@ def test_the_next_model_goes_on_where_a_filter_ended_the_reply(store):
     assert (outcome.status, outcome.text) == ("completed", "Half and half.")
 
 
+@pytest.mark.parametrize("reason", ["error", "insufficient_system_resource", "network_error", "abort"])
+def test_a_reply_that_the_provider_broke_off_is_asked_for_again(store, monkeypatch, reason):
+    """Half an answer is none, and a call beside it is not run; the tokens are billed."""
+
+    async def no_pause(_):
+        """Wait for nothing between two attempts."""
+
+    monkeypatch.setattr("foveal.agent.model_step.ModelCall", partial(ModelCall, sleep=no_pause))
+    model = FakeModel(ended(says("Half an", ("remove", {"path": "a"})), reason), says("A whole answer."))
+    outcome = run(store, agent_with(model, remove))
+    assert (outcome.status, outcome.text, RAN) == ("completed", "A whole answer.", [])
+    assert outcome.usage["gpt-5"].calls == 2
+
+
 def test_words_of_a_stream_that_broke_for_good_are_kept(store, monkeypatch):
     """Whoever has read them finds them in the log, and the run goes on from there."""
     monkeypatch.setattr("foveal.agent.model_step.ModelCall", partial(ModelCall, attempts=0))

@@ -2,15 +2,20 @@
 
 import asyncio
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
 from typing import Any
 
 import pytest
 
 import foveal
-from foveal.agent import ToolContext
+from foveal.agent import ToolContext, file_tools
 from foveal.agent.built_in_tools import built_in_tools
+from foveal.agent.file_tools import Files
 from foveal.agent.tool_calls import run_call
+from foveal.values.errors import BadInput
 
 from .test_tools import Scope
 
@@ -112,6 +117,17 @@ def test_a_new_file_is_written_with_its_folders(hands, workspace):
     assert hands("write_file", path="docs/a/b.md", content="z\n")[0] == "ok"
 
 
+def test_others_can_read_what_is_made(hands, workspace):
+    """As far as the program's mask allows: a page in a new folder is for the server beside it."""
+    before = os.umask(0o022)
+    try:
+        hands("write_file", path="docs/a/b.md", content="x")
+    finally:
+        os.umask(before)
+    made = (workspace / "docs", workspace / "docs" / "a", workspace / "docs" / "a" / "b.md")
+    assert [one.stat().st_mode & 0o777 for one in made] == [0o755, 0o755, 0o644]
+
+
 @pytest.mark.parametrize(("before", "after"), [(0, 9_000), (40, 9_000), (4_000, 5_000), (9_000, 0), (0, 480), (480, 0)])
 def test_a_long_line_is_cut_around_its_match(hands, workspace, before, after):
     """The match is shown with 500 characters of its line, and how many are left out on either side."""
@@ -133,3 +149,89 @@ def test_files_are_listed_and_searched(hands):
     assert hands("search_files", pattern=r"return \w - \w") == ("ok", "src/sum.py:2:    return a - b")
     assert hands("search_files", pattern="secret") == ("ok", "[no lines]")
     assert hands("search_files", pattern="(")[0] == "error"
+
+
+def test_a_folder_that_cannot_be_opened_keeps_nobody_from_the_others(hands, workspace, monkeypatch):
+    """It is listed, and nothing in it is; asked about by its name, it is an error."""
+    (workspace / "locked").mkdir()
+    whole = file_tools.open_folder
+
+    def opened(root, parts=()):
+        if parts == ("locked",):
+            raise BadInput("locked: cannot be opened (Permission denied)")
+        return whole(root, parts)
+
+    monkeypatch.setattr(file_tools, "open_folder", opened)
+    assert hands("list_files") == ("ok", "locked/\nnotes.txt\nsrc/\nsrc/sum.py")
+    assert hands("search_files", pattern="return a") == ("ok", "src/sum.py:2:    return a - b")
+    assert hands("list_files", folder="locked")[0] == "error"
+
+
+WINDOWS = b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\nfour\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        ("two\n", "2\nand a half\n", WINDOWS.replace(b"two\r\n", b"2\r\nand a half\r\n")),
+        ("two\r\n", "2\r\n", WINDOWS.replace(b"two", b"2")),
+        ("one", "1", WINDOWS.replace(b"one", b"1")),
+        ("three\nfour\n", "3\n", WINDOWS.replace(b"three\r\nfour\n", b"3\r\n")),
+    ],
+    ids=["lines", "with its own line ends", "the first word", "line ends of both kinds"],
+)
+def test_an_edit_changes_nothing_else(hands, workspace, old, new, after):
+    """Neither line ends nor the byte order mark, which a reader is not shown: each line would be another one."""
+    (workspace / "win.txt").write_bytes(WINDOWS)
+    assert hands("read_file", path="win.txt") == ("ok", "one\ntwo\nthree\nfour\n")
+    assert hands("edit_file", path="win.txt", old=old, new=new)[0] == "ok"
+    assert (workspace / "win.txt").read_bytes() == after
+
+
+def test_a_file_that_is_replaced_keeps_its_line_ends(hands, workspace):
+    """A new one has those that it is given."""
+    (workspace / "win.txt").write_bytes(WINDOWS)
+    hands("read_file", path="win.txt")
+    assert hands("write_file", path="win.txt", content="1\n2\r\n")[0] == "ok"
+    assert (workspace / "win.txt").read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n"
+    assert hands("write_file", path="new.txt", content="1\n2\r\n")[0] == "ok"
+    assert (workspace / "new.txt").read_bytes() == b"1\n2\r\n"
+
+
+def test_a_file_that_could_not_be_read_is_not_replaced(hands, workspace):
+    """The model has seen nothing of it."""
+    (workspace / "logo.png").write_bytes(b"\x89PNG\xff")
+    assert hands("read_file", path="logo.png")[0] == "error"
+    assert "read it first" in hands("write_file", path="logo.png", content="x")[1]
+    assert (workspace / "logo.png").read_bytes() == b"\x89PNG\xff"
+
+
+def test_a_line_has_the_number_that_a_search_says(hands, workspace):
+    """Form feeds and the like are no line ends."""
+    (workspace / "old.c").write_text("a\x0cb\nc\u2028d\nneedle\n")
+    assert hands("search_files", pattern="needle") == ("ok", "old.c:3:needle")
+    assert hands("read_file", path="old.c", first_line=3, lines=1) == ("ok", "needle\n")
+
+
+def test_two_sub_agents_do_not_write_over_each_other(workspace, monkeypatch):
+    """Each has tools of its own: the second one is told that the file has changed."""
+    hands, other = Hands(workspace), Hands(workspace, "other")
+    begun, go, whole = Event(), Event(), Files._replace
+
+    def slow(*given: Any) -> None:
+        begun.set()
+        go.wait(10)
+        whole(*given)
+
+    for one in (hands, other):
+        one("read_file", path="notes.txt")
+    monkeypatch.setattr(Files, "_replace", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(hands, "edit_file", path="notes.txt", old="one", new="1")
+        begun.wait(10)
+        second = threads.submit(other, "edit_file", path="notes.txt", old="two", new="2")
+        assert not wait([second], timeout=0.05).done
+        go.set()
+    assert first.result()[0] == "ok"
+    assert "somebody has changed it" in second.result()[1]
+    assert (workspace / "notes.txt").read_text() == "1\ntwo\nthree\n"

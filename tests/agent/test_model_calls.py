@@ -4,14 +4,15 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import foveal
-from foveal.agent import ModelChoice, tool
+from foveal.agent import ModelChoice, providers, tool
 from foveal.agent.model_calls import ModelCall, Retried, StreamFailed
 from foveal.agent.model_errors import fault_class, pause_s, retry_after_s
 from foveal.agent.providers import open_model
-from foveal.testing.provider import Call, Refusal, ScriptedProvider, TooLong, Turn
+from foveal.testing.provider import Call, RawReply, Refusal, ScriptedProvider, TooLong, Turn
 from foveal.values.entry import Text, Thinking, ToolCall
 from foveal.values.errors import MissingExtra, ModelFailed
 
@@ -35,11 +36,11 @@ def provider(monkeypatch):
         yield running
 
 
-def ask(model: str, *, pauses: list[float] | None = None) -> Any:
+def ask(model: str, *, pauses: list[float] | None = None, **more: Any) -> Any:
     """One call: the session with the reply kept, the words that came, and the call."""
 
     async def called():
-        choice = ModelChoice.of(model)
+        choice = msgspec.structs.replace(ModelChoice.of(model), **more)
         session = foveal.Session(foveal.open_store(), "s", model=choice.session_model)
         session.append(foveal.user("Hi."))
         port = open_model(choice)
@@ -117,6 +118,28 @@ def test_an_error_that_would_repeat_itself_is_not_retried(model, answer, fault, 
     with pytest.raises(ModelFailed) as failed:
         ask(model)
     assert (failed.value.fault, len(provider.requests)) == (fault, 1)
+
+
+def test_a_rate_limit_of_google_is_waited_for(provider):
+    """It is told in the words that others have for an account without credit, and names its time in the body alone."""
+    said = "You exceeded your current quota, please check your plan and billing details.\nPlease retry in 38.5s."
+    delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"}
+    error = {"code": 429, "message": said, "status": "RESOURCE_EXHAUSTED", "details": [delay]}
+    provider.script(
+        RawReply(429, {"error": error}), RawReply(429, {"error": error | {"message": "Quota."}}), Turn("Hello.")
+    )
+    pauses: list[float] = []
+    ask(MODELS[3], pauses=pauses)
+    assert pauses == [38.5, 38.0]
+
+
+def test_an_account_without_credit_is_told_as_such(provider):
+    """Anthropic says so with the status of a wrong request."""
+    error = {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API."}
+    provider.script(RawReply(400, {"type": "error", "error": error}))
+    with pytest.raises(ModelFailed, match="no credit left") as failed:
+        ask(MODELS[2])
+    assert (failed.value.fault, len(provider.requests)) == ("quota", 1)
 
 
 @pytest.mark.parametrize("model", MODELS[:3])
@@ -243,3 +266,28 @@ def test_the_tokens_of_attempts_that_failed_are_told():
     damage = json.JSONDecodeError("Expecting value", "{", 1)
     _, call = replied("gpt-5", [says("Hel", tokens=70), damage], [says("Hello.", tokens=80)])
     assert [(one.model, one.input_tokens) for one in call.lost if isinstance(one, foveal.Usage)] == [("gpt-5", 70)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_stream_that_only_says_that_it_lives_is_given_up(provider, monkeypatch, model):
+    """Pings keep a connection open for ever; a run that waits behind it would never end."""
+    monkeypatch.setattr(providers, "MOST_SILENT_S", 0.2)
+    provider.script(Turn("Hel", stall_after=2, ping_s=0.02), Turn("Hello."))
+    _, words, call = ask(model, timeout_s=0.1)
+    (retried,) = [one for one in words if isinstance(one, Retried)]
+    assert "has brought nothing for 0.2 s" in retried.because
+    assert call.reply.message.parts[-1] == Text("Hello.")
+
+
+def test_a_timeout_of_the_connection_is_told_in_its_own_words():
+    """Some SDKs raise it as the same error."""
+
+    async def events():
+        yield "Hel"
+        raise TimeoutError("the socket was silent")
+
+    async def read() -> list[str]:
+        return [one async for one in providers._within(events(), 60)]
+
+    with pytest.raises(TimeoutError, match="the socket was silent"):
+        asyncio.run(read())

@@ -177,6 +177,19 @@ def test_a_thin_answer_is_asked_for_again_where_that_is_wanted():
     assert step(thin).status == "completed"
 
 
+def test_the_final_answer_is_the_outcome_however_short():
+    """It was asked for in the agent's own words: "in one word". Neither its length nor open todos ask for another one."""
+    final = having(RUNNING, newest="answer", answer="yes", todos=({"content": "mend"},), nudges={"final": 1})
+    assert step(final, limits=Limits(thin_answer=200), finalizes=True) == Done("completed", "yes")
+
+
+def test_a_final_answer_that_was_cut_off_is_gone_on_with():
+    """Without tools, and whatever steps are left, as it was asked for."""
+    final = having(RUNNING, newest="cut_off", all_steps=80, nudges={"final": 1})
+    assert step(final, finalizes=True) == Ask(1, is_last=True, nudge="cut_off")
+    assert step(having(final, nudges={"final": 1, "cut_off": 3}), finalizes=True).status == "failed"
+
+
 def test_a_reply_that_was_cut_off_is_continued():
     """The words that came are shown, and the model is told to go on."""
     assert step(having(RUNNING, newest="cut_off")) == Ask(80, nudge="cut_off")
@@ -243,6 +256,13 @@ def test_edited_arguments_are_run_and_told():
     (ready,) = step(having(CALLED, answers={KEY + APPROVAL: edit}), ETC, rules=ASK).ready
     assert ready.call.arguments == '{"path":"/srv"}'
     assert "/srv" in ready.note
+
+
+def test_nobody_is_asked_about_a_call_that_no_tool_can_take():
+    """The model is told what is wrong with it, as if nobody had to allow it; a call that it mends is asked about."""
+    (one,) = step(CALLED, foveal.ToolCall("c1", "look", '{"file": "x"}'), rules=(ApprovalRule("look"),)).refused
+    assert one.is_malformed
+    assert one.text.startswith("look was not run: Object contains unknown field `file`")
 
 
 def test_an_ended_run_does_nothing():

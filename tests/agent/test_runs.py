@@ -845,6 +845,50 @@ def test_results_are_kept_for_the_same_call(store, scope, ran):
     assert len(texts) == 4
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["it succeeds", "the first one fails"])
+def test_the_same_call_twice_in_one_reply_is_run_once(store, fails):
+    """The second one waits for the result of the first, beside others; if that has failed, it is run."""
+    found = []
+
+    @tool(cache="session")
+    def price(item: str) -> str:
+        found.append(item)
+        if fails and len(found) == 1:
+            raise RuntimeError("no connection")
+        return f"price of {item}"
+
+    model = FakeModel(
+        says("", ("price", {"item": "a"}), ("price", {"item": "a"}), ("look", {"path": "b"})), says("Done.")
+    )
+    agent = agent_with(model, price, look)
+    assert run(agent, "Go.", store=store).text == "Done."
+    first = ("error", "RuntimeError: no connection") if fails else ("ok", "price of a")
+    assert len(found) == (2 if fails else 1)
+    assert sorted(results(store)) == sorted([first, ("ok", "price of a"), ("ok", "content of b")])
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_one_question_allows_the_same_call_twice_in_one_reply(store):
+    """The second call waits for the answer to the first, and is asked about only if that has no result to give."""
+    found = []
+
+    @tool(cache="session", guarded=True)
+    def price(item: str) -> str:
+        found.append(item)
+        return f"price of {item}"
+
+    agent = agent_with(FakeModel(says("", *[("price", {"item": "a"})] * 2), says("Done.")), price)
+
+    async def talk():
+        waiting = await agent.run("Go.", session="s", store=store)
+        runs = Runs(store, [agent])
+        await runs.resume("s", UserAnswer(decision="always"))
+        return waiting.questions, await runs.wait("s")
+
+    questions, ended = asyncio.run(talk())
+    assert (len(questions), ended.text, found) == (1, "Done.", ["a"])
+
+
 def test_only_results_that_succeeded_are_kept(store):
     """A failure, and a result of arguments that the user changed, are not given to further calls."""
     found = []

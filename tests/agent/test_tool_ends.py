@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
@@ -325,3 +326,41 @@ def test_a_tool_that_was_ended_by_a_pause_runs_again_although_it_took_its_time(s
 
     assert asyncio.run(talk()).text == "Done."
     assert (ran, results(store)) == (["sent", "sent"], [("ok", "sent")])
+
+
+@pytest.mark.parametrize("stops", ["timeout", "pause"])
+def test_a_generator_that_is_left_behind_ends_at_its_next_piece(store, stops):
+    """One that follows a file has no end of its own, and would fill the store for ever. After a pause it begins again."""
+    ended: list[str] = []
+    begun, over = threading.Event(), threading.Event()
+
+    @tool(timeout_s=0.01 if stops == "timeout" else 20)
+    def follow() -> Iterator[str]:
+        """Follow."""
+        begun.set()
+        try:
+            while not ended:
+                threading.Event().wait(0.001)
+                yield "line\n"
+            yield "the end"
+        finally:
+            ended.append("closed")
+            over.set()
+
+    agent = agent_with(FakeModel(calls("follow"), says("Done.")), msgspec.structs.replace(follow, grace_s=0.001))
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        if stops == "pause":
+            await asyncio.to_thread(begun.wait, 20)
+            await runs.pause(run)
+            await runs.wait(run, 20)
+            await runs.resume(run)
+        outcome = await runs.wait(run, 20)
+        assert await asyncio.to_thread(over.wait, 20)
+        return outcome
+
+    assert asyncio.run(talk()).text == "Done."
+    told = {"timeout": ("error", "[follow was given up after 0.01 s]"), "pause": ("ok", "the end")}
+    assert results(store) == [told[stops]]

@@ -264,3 +264,24 @@ def test_an_asynchronous_generator_that_fails_is_an_error():
         raise OSError("cut off")
 
     assert outcome(rows, "{}")[:2] == ("error", "OSError: cut off")
+
+
+@pytest.mark.parametrize("made", [list, tuple])
+def test_content_parts_are_shown_as_they_are(made):
+    """An image is an image, and not its bytes as a text; a list of texts is a value like others."""
+    image = foveal.Image("image/png", b"\x89PNG")
+
+    @tool
+    def screenshot() -> object:
+        """Screenshot."""
+        return made(("two windows", image, foveal.Text("and a dialogue")))
+
+    @tool
+    def names() -> object:
+        """Names."""
+        return made(("a", "b"))
+
+    ctx = ToolContext(Scope(), key="k1", call="c1", tool="screenshot")
+    part: Any = asyncio.run(run_call(screenshot, foveal.ToolCall("c1", "screenshot", ""), ctx)).message.parts[0]
+    assert part.content == (foveal.Text("two windows"), image, foveal.Text("and a dialogue"))
+    assert outcome(names, "")[1] == '["a","b"]'

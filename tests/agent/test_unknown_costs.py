@@ -103,3 +103,10 @@ def test_a_call_that_was_given_up_has_an_unknown_price(store, come):
         return runs.cost(run)
 
     assert asyncio.run(talk()).own_usd is None
+
+
+def test_an_empty_reply_has_the_price_of_the_model_that_was_asked(store):
+    """Whatever name the server gives itself: the tokens are paid for, and the whole reply behind it is billed so, too."""
+    named = {"model": "accounts/x/some-name"}
+    cost = cost_of(store, says("") | named, says("Done.") | named)
+    assert (cost.own_usd is not None, list(Runs(store).outcome("s").usage)) == (True, ["gpt-5"])

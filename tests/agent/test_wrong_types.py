@@ -85,3 +85,17 @@ def test_a_mark_that_nobody_could_read_is_not_written():
     """A mark with a value of a wrong type is an error, and no note that is no mark."""
     with pytest.raises(BadInput, match=r"StatusSet cannot be kept: .*\$\.reason"):
         to_note(StatusSet("paused", 1, "agent", None))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("form", ["run_sync", "stream_sync"])
+def test_the_forms_without_an_event_loop_say_which_to_take_beside_one(store, form):
+    """A notebook has a loop of its own, which asyncio's words do not tell."""
+    agent = agent_with(FakeModel(says("Hello.")))
+
+    async def talk():
+        with pytest.raises(BadInput, match=r"one is running here; use `.*agent\."):
+            list(getattr(agent, form)("Go.", session="s", store=store))
+
+    asyncio.run(talk())
+    assert store.cards() == []

@@ -31,3 +31,15 @@ def test_a_blocked_prompt_is_filtered():
 def test_an_odd_body_is_whole(dialect, body):
     """Nothing is guessed of a reply that says nothing about its end."""
     assert reply_ending(dialect, body) == "whole"
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
+def test_a_reply_that_broke_in_a_call_is_no_whole_one(reason):
+    """Gemini ends it behind the words that came before the call."""
+    body = {"candidates": [{"content": {"parts": [{"text": "I'll mend it."}]}, "finishReason": reason}]}
+    assert reply_ending("gemini", body) == "broken"
+
+
+def test_a_reply_that_the_provider_paused_is_to_be_gone_on_with():
+    """Anthropic pauses a long turn with tools of its own."""
+    assert reply_ending("anthropic", {"stop_reason": "pause_turn"}) == "length"

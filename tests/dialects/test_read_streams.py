@@ -255,6 +255,29 @@ def test_a_stream_without_events_is_an_aborted_empty_message(dialect: str) -> No
     assert streamed(dialect, []) == (Message("assistant", (), None, "aborted"), None)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "calls"),
+    [
+        (
+            [piece(0, '{"p":', id="c1", name="ls"), piece(0, "1}"), piece(0, "{", id="c2", name="pwd"), piece(0, "}")],
+            [("c1", "ls", '{"p":1}'), ("c2", "pwd", "{}")],
+        ),
+        (
+            [piece(None, '{"p":1}', name="ls"), piece(None, "{}", name="pwd")],
+            [("call_0", "ls", '{"p":1}'), ("call_1", "pwd", "{}")],
+        ),
+        ([piece(0, id="c1", name="l"), piece(0, name="s"), piece(0, "{}", id="c2")], [("c2", "ls", "{}")]),
+    ],
+    ids=["one index", "neither index nor id", "a name in pieces, and an id of each piece"],
+)
+def test_chat_calls_are_told_apart_whatever_a_server_leaves_out(
+    pieces: list[Any], calls: list[tuple[str, str, str]]
+) -> None:
+    """Two calls are never one with the names and the arguments of both, which no tool can take."""
+    message, _ = streamed("openai_chat", [*pieces, delta("tool_calls")])
+    assert message.parts == tuple(ToolCall(*one) for one in calls)
+
+
 def test_a_chat_call_that_broke_off_before_its_name_is_a_call_without_one() -> None:
     """The first fragment of a call may hold no more than its index."""
     message, _ = streamed("openai_chat", [delta(tool_calls=[{"index": 0}])])

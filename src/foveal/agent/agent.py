@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.driver import RunOutcome
@@ -11,6 +11,7 @@ from foveal.agent.run_files import RunFile
 from foveal.agent.runs import Runs
 from foveal.stores import open_store
 from foveal.stores.port import Store
+from foveal.values.errors import BadInput
 
 
 class Agent(AgentDefinition):
@@ -48,12 +49,14 @@ class Agent(AgentDefinition):
         self, text: str, *, files: Sequence[RunFile] = (), session: str = "", store: Store | None = None
     ) -> RunOutcome:
         """Answer a message, for programs without an event loop."""
+        _require_no_loop("run_sync", "await agent.run(…)")
         return asyncio.run(self.run(text, files=files, session=session, store=store))
 
     def stream_sync(
         self, text: str, *, files: Sequence[RunFile] = (), session: str = "", store: Store | None = None
     ) -> Generator[RunEvent, None, None]:
         """Answer a message and yield the events of the run, for programs without an event loop. It goes on as it is read."""
+        _require_no_loop("stream_sync", "async for event in agent.stream(…)")
         with asyncio.Runner() as runner:
             events = self.stream(text, files=files, session=session, store=store)
             try:
@@ -61,3 +64,10 @@ class Agent(AgentDefinition):
                     yield event
             finally:
                 runner.run(events.aclose())
+
+
+def _require_no_loop(called: str, instead: str) -> None:
+    """Raise `BadInput` in a program whose event loop runs, as that of a notebook does."""
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise BadInput(f"{called} is for programs without an event loop, and one is running here; use `{instead}`")

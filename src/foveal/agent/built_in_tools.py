@@ -4,10 +4,10 @@ import asyncio
 import os
 import signal
 import urllib.request
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import IO, Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -21,6 +21,9 @@ from foveal.values.errors import BadInput
 MOST_OUTPUT_BYTES = 16 << 20
 """Output of a command, and size of a page, above which the rest is left out."""
 SHELL_S, FETCH_S = 300.0, 60.0
+LEFT_S = 2.0
+"""Seconds for which programs that a command has left running may still say something; then they are given up. A server that was
+begun with `&` would else be waited for until the time of the command is over."""
 _SUMMARY = {"mode": "summary", "limit_tokens": 2_000}
 
 
@@ -54,7 +57,7 @@ async def ask_human(
     """Ask the user, if the task cannot be done well without an answer. The answer may take long."""
     if ctx.answer is None:
         raise AskUser(question, options, otherwise=otherwise)
-    return ctx.answer.text
+    return ctx.answer.text or "[no answer was given]"
 
 
 def shell_tool(folder: str | os.PathLike[str]) -> Tool:
@@ -62,33 +65,54 @@ def shell_tool(folder: str | os.PathLike[str]) -> Tool:
 
     @tool(name="shell", retry="never", timeout_s=None, serial=True, guarded=True, retain=_SUMMARY)
     async def shell(ctx: ToolContext, command: str, timeout_s: float = SHELL_S) -> ToolOutput:
-        """Run a command in the workspace, and return its output and its exit code."""
-        program = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            command,
-            cwd=folder,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,  # so that its children can be ended with it
-        )
+        """Run a command in the workspace, and return its output and its exit code. Programs that it leaves running are ended."""
         output = _CommandOutput()
-        try:
-            async with asyncio.timeout(timeout_s):
-                await output.read(program, ctx)
-                code = await program.wait()
-        except TimeoutError:
-            lead = f"{output.text}\n" if output.text else ""
-            return ToolOutput(f"{lead}[given up after {timeout_s:g} s]", "error")
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(program.pid, signal.SIGKILL)
-            await program.wait()
+        async with _pipe() as (stream, end):
+            try:
+                program = await asyncio.create_subprocess_exec(
+                    "/bin/sh",
+                    "-c",
+                    command,
+                    cwd=folder,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=end.fileno(),
+                    stderr=asyncio.subprocess.STDOUT,
+                    start_new_session=True,  # so that its children can be ended with it
+                )
+            finally:
+                end.close()
+            reading = asyncio.create_task(output.read(stream, ctx))
+            try:
+                async with asyncio.timeout(timeout_s):
+                    code = await program.wait()
+                await asyncio.wait((reading,), timeout=LEFT_S)
+            except TimeoutError:
+                lead = f"{output.text}\n" if output.text else ""
+                return ToolOutput(f"{lead}[given up after {timeout_s:g} s]", "error")
+            finally:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(program.pid, signal.SIGKILL)
+                await program.wait()
+                is_whole = not reading.cancel()
+        left = "" if is_whole else "\n[programs that it left running were given up]"
         status = "ok" if code == 0 else "error"
-        return ToolOutput(f"{output.text}\n[exit code {code}]", status, f"{command[:80]}: exit code {code}")
+        return ToolOutput(f"{output.text}\n[exit code {code}]{left}", status, f"{command[:80]}: exit code {code}")
 
     return shell
+
+
+@asynccontextmanager
+async def _pipe() -> AsyncGenerator[tuple[asyncio.StreamReader, IO[bytes]]]:
+    """Open a pipe: its stream, and the end that is written. It is closed although somebody may hold that end for ever."""
+    reading, writing = os.pipe()
+    stream = asyncio.StreamReader()
+    with os.fdopen(writing, "wb", 0) as end:
+        protocol = asyncio.StreamReaderProtocol(stream)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(reading, "rb", 0))
+        try:
+            yield stream, end
+        finally:
+            transport.close()
 
 
 class _CommandOutput:
@@ -97,10 +121,9 @@ class _CommandOutput:
     def __init__(self) -> None:
         self._kept, self._size = list[bytes](), 0
 
-    async def read(self, program: asyncio.subprocess.Process, ctx: ToolContext) -> None:
+    async def read(self, stream: asyncio.StreamReader, ctx: ToolContext) -> None:
         """Read all output of a program; its lines are told as they come."""
-        assert program.stdout is not None  # noqa: S101 - it was asked for
-        while piece := await program.stdout.read(1 << 16):
+        while piece := await stream.read(1 << 16):
             self._size += len(piece)
             ctx.progress(piece[-2_000:].decode("utf-8", "replace"))
             if self._size <= MOST_OUTPUT_BYTES:

@@ -67,6 +67,8 @@ its memory or by a tool that crashes, would else end all workers, one after the 
 LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
 """Stands in the place of files that cannot be read from the inbox, so that the model does not look for them."""
 
+INTERRUPTED_START = "the program was interrupted while the run began"
+
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
 
@@ -153,8 +155,18 @@ class RunDriver:
                 raise BadInput(
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
-            await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
+            try:
+                await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
+            except asyncio.CancelledError:
+                with suppress(FovealError):
+                    await asyncio.shield(self.journal.do(partial(self._pause_new, state.run)))
+                raise
         return self.state.id
+
+    def _pause_new(self, before: int, session: Session) -> None:
+        """Let a run rest that was begun although its caller was cancelled: nobody knows of it, and nobody drives it."""
+        if self.state.run != before:
+            self.journal.keep(session, self.journal.status_mark("paused", INTERRUPTED_START))
 
     async def _write_beginning(self, state: RunState, said: Sequence[Message | FileEntry], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.

@@ -5,12 +5,16 @@ destroys the work of others. After a restart the model reads it once more.
 """
 
 import os
+import re
 import stat
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from secrets import token_hex
+from threading import Lock
 from typing import Annotated
 
 import msgspec
@@ -39,6 +43,9 @@ MOST_LINE = 500
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 _SUMMARY = {"mode": "summary", "limit_tokens": 2_000}
 
+_CHANGING = Lock()
+"""Held while a file is changed: sub-agents side by side, each with tools of its own, would write over each other's changes."""
+
 FilePath = Annotated[str, msgspec.Meta(description="below the workspace, with '/' between its parts")]
 
 
@@ -53,32 +60,31 @@ class Files:
     def read(self, path: str, session: str) -> str:
         """Return the text of a file, and note that the session has read it."""
         data, _ = read_file(self._root, parts_of(path), most_bytes=MOST_BYTES)
+        text = decode_utf8(data, path)
         self._note(session, path, data)
-        return decode_utf8(data, path)
+        return text
 
     def write(self, path: str, text: str, session: str) -> str:
-        """Write a file as a whole. One that is there already must have been read."""
-        data = text.encode()
-        if len(data) > MOST_BYTES:
-            raise BadInput(f"{path}: {len(data):,} bytes; {MOST_BYTES:,} are the most that are written at once")
-        is_new = self._current(path) is None
-        if not is_new:
-            self._require_read(path, session)
-        self._replace(path, data)
-        self._note(session, path, data)
+        """Write a file as a whole. One that is there must have been read, and keeps its line ends and its byte order mark."""
+        with _CHANGING:
+            is_new = self._current(path) is None
+            before = b"" if is_new else self._as_read(path, session)
+            mark = BOM_UTF8 if before.startswith(BOM_UTF8) and not text.startswith("\ufeff") else b""
+            self._change(path, mark + _with_line_ends(text, before), session)
         return f"{'written' if is_new else 'replaced'}: {path}, {len(text.splitlines()):,} lines"
 
     def edit(self, path: str, old: str, new: str, session: str) -> str:
-        """Replace a text that occurs once in a file."""
-        self._require_read(path, session)
-        text = self.read(path, session)
-        if (times := text.count(old) if old else 0) != 1:
-            hint = "give more of the lines around it" if times else "read the file again and copy it exactly"
-            raise BadInput(f"{path}: the text to replace occurs {times} times; {hint}")
-        line = text[: text.index(old)].count("\n") + 1
-        data = text.replace(old, new).encode()
-        self._replace(path, data)
-        self._note(session, path, data)
+        """Replace a text that occurs once in a file. Everything else in it stays as it is, byte for byte."""
+        with _CHANGING:
+            before = self._as_read(path, session)
+            wanted = re.compile(re.escape(old.replace("\r\n", "\n").encode()).replace(b"\\\n", b"\r?\n"))
+            times = sum(1 for _ in wanted.finditer(before)) if old else 0
+            if times != 1 or (found := wanted.search(before)) is None:
+                hint = "give more of the lines around it" if times else "read the file again and copy it exactly"
+                raise BadInput(f"{path}: the text to replace occurs {times} times; {hint}")
+            start, end = found.span()
+            self._change(path, before[:start] + _with_line_ends(new, before) + before[end:], session)
+        line = before.count(b"\n", 0, start) + 1
         return f"edited: {path}, line {line}"
 
     def listed(self, folder: str) -> list[str]:
@@ -108,7 +114,8 @@ class Files:
                 yield one.parts, False
             elif one.is_folder and one.parts[-1] not in _SKIPPED:
                 yield one.parts, True
-                yield from self._walk(one.parts)
+                with suppress(BadInput):  # may not be opened, or is gone: no reason to show nothing of the others
+                    yield from self._walk(one.parts)
 
     def _current(self, path: str) -> bytes | None:
         try:
@@ -126,7 +133,8 @@ class Files:
         except (BadInput, NotFound):
             return False
 
-    def _require_read(self, path: str, session: str) -> None:
+    def _as_read(self, path: str, session: str) -> bytes:
+        """Return the bytes of a file that the session has read as it is now."""
         data, known = self._current(path), self._seen.get((session, path))
         if data is None:
             raise BadInput(f"{path}: there is no such file; write it, or list the files")
@@ -134,6 +142,13 @@ class Files:
             raise BadInput(f"{path}: read it first; nothing was changed")
         if known != sha256(data).hexdigest():
             raise BadInput(f"{path}: somebody has changed it since you read it; read it again. Nothing was changed")
+        return data
+
+    def _change(self, path: str, data: bytes, session: str) -> None:
+        if len(data) > MOST_BYTES:
+            raise BadInput(f"{path}: {len(data):,} bytes; {MOST_BYTES:,} are the most that are written at once")
+        self._replace(path, data)
+        self._note(session, path, data)
 
     def _note(self, session: str, path: str, data: bytes) -> None:
         self._seen[session, path] = sha256(data).hexdigest()
@@ -147,7 +162,7 @@ class Files:
 
     def _replace_in(self, folder: int, folders: list[str], name: str, data: bytes) -> None:
         if folders:
-            with inside(folder, folders[0], make=True) as below:
+            with inside(folder, folders[0], make=True, mode=0o755) as below:  # as open as the files in it
                 self._replace_in(below, folders[1:], name, data)
             return
         beside = f".{name[:40]}.{token_hex(6)}"
@@ -160,6 +175,14 @@ class Files:
         finally:
             os.close(handle)
         os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _with_line_ends(text: str, before: bytes) -> bytes:
+    """Return a text with the line ends that a file has, by its first line: a reader is shown plain ones."""
+    data = text.encode()
+    if not before.partition(b"\n")[0].endswith(b"\r"):
+        return data
+    return data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
 def _parts(folder: str) -> tuple[str, ...]:
@@ -192,7 +215,7 @@ def file_tools(root: str | os.PathLike[str]) -> tuple[Tool, ...]:
     def read(ctx: ToolContext, path: FilePath, first_line: int = 1, lines: int = 2_000) -> str:
         """Read a text file, or some lines of it."""
         text = files.read(path, ctx.session)
-        listed = text.splitlines(keepends=True)
+        listed = StringIO(text, newline="\n").readlines()  # the same lines as a search numbers
         start = max(1, first_line) - 1
         rest = len(listed) - start - lines
         return "".join(listed[start : start + lines]) + (f"[{rest:,} more lines]" if rest > 0 else "")

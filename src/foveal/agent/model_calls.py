@@ -84,8 +84,8 @@ class ModelCall:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the attempt that was made last has brought a whole reply. One that a filter ended is none."""
-        return self._is_asking and self.stop == "done" and self.ending != "filter"
+        """Whether the attempt that was made last has brought a whole reply. One that a filter or a failure ended is none."""
+        return self._is_asking and self.stop == "done" and self.ending not in ("filter", "broken")
 
     @property
     def reply(self) -> WireReply:
@@ -120,7 +120,7 @@ class ModelCall:
     @property
     def bills(self) -> tuple[Usage | CallUnbilled, ...]:
         """The bill of a reply that is not kept."""
-        return self.unbilled or tuple(one for one in (self.usage,) if one is not None)
+        return (self._bill(self.reply),)
 
     def words(self) -> tuple[Message, ...]:
         """Return the words of a reply that has failed or was given up, as one that was cut off; nothing if it has none."""
@@ -172,6 +172,8 @@ class ModelCall:
                     if self.ending == "filter":
                         said = "a filter of the provider's ended the reply"
                         raise ModelFailed(self._model, "filtered", said, ADVICE["filtered"])
+                    if self.ending == "broken":
+                        raise ConnectionError("the provider broke the reply off")
                     return
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:

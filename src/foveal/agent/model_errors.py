@@ -17,6 +17,11 @@ FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 60.0
 """Pause after the first failure, doubled with each further one; a provider that asks for more is obeyed up to the second."""
 
 _QUOTA = re.compile(r"insufficient.?quota|billing|credit balance|exceeded your current quota|payment", re.I)
+_NO_CREDIT = re.compile(r"credit balance", re.I)
+"""Of an error 400, which Anthropic answers then."""
+_RATE_LIMITS = frozenset({429, 503})
+_NAMED_DELAY = re.compile(r"retry(?:Delay\W{2,5}| in )(\d{1,6}(?:\.\d+)?)s\b")
+"""The time after which Google allows the next call. Its words for that are those of others for an account without credit."""
 _FILTER = re.compile(
     r"content.?(?:filter|policy|management)|safety (?:system|settings)|blocked by|responsible.?ai|prohibited.?content",
     re.I,
@@ -41,7 +46,10 @@ def fault_class(error: BaseException) -> FaultClass:
     if isinstance(error, ModelFailed):
         return cast("FaultClass", error.fault)
     status, said = _status(error), f"{type(error).__name__} {getattr(error, 'code', '')} {error}"
-    if status == 402 or (status in (None, 403, 429) and _QUOTA.search(said)):
+    if status == 429 and _NAMED_DELAY.search(said):
+        return "transient"
+    is_unpaid = (status in (None, 403, 429) and _QUOTA.search(said)) or (status == 400 and _NO_CREDIT.search(said))
+    if status == 402 or is_unpaid:
         return "quota"
     if status in (401, 403):
         return "auth"
@@ -67,7 +75,8 @@ def retry_after_s(error: BaseException, now_s: float) -> float | None:
             return max(0.0, float(said) if is_number else parsedate_to_datetime(said).timestamp() - now_s)
     except (ValueError, TypeError, OverflowError):
         return None
-    return None
+    named = _NAMED_DELAY.search(str(error)) if _status(error) in _RATE_LIMITS else None
+    return float(named[1]) if named else None
 
 
 def pause_s(attempt: int, asked_s: float | None) -> float:

@@ -51,7 +51,8 @@ class ModelChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     key_env: str = ""
     """The variable that holds the key, where it is not the provider's usual one."""
     timeout_s: float = 120.0
-    """Seconds without any event after which a call is given up and made again."""
+    """Seconds without any sign of life after which a call is given up and made again. A stream that brings nothing but such signs
+    is given up after 600, or after these if they are more."""
     options: dict[str, Any] = {}
     """Further arguments of each call, such as `reasoning_effort`, as the SDK takes them."""
 

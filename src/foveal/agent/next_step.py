@@ -10,7 +10,7 @@
 A driver does it, appends the outcome to the log, reads the state from the log again and asks for the next step.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -21,7 +21,7 @@ from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import ENDED, RunStatus
 from foveal.agent.run_state import CachedResult, RunState, allowed_name
 from foveal.agent.tool_calls import CUT_OFF, GIVEN_UP, INTERRUPTED, NO_STEPS, OVERRULED, SKIPPED
-from foveal.agent.tools import APPROVAL, Tool, UserAnswer, UserQuestion, question_id
+from foveal.agent.tools import APPROVAL, BadArguments, Tool, UserAnswer, UserQuestion, question_id
 from foveal.values.entry import Status, ToolCall
 from foveal.values.errors import BadInput
 
@@ -155,6 +155,7 @@ _FINAL_STEPS = 2
 
 DECISIONS = ("allow", "deny", "edit", "always")
 
+_Decision: TypeAlias = ReadyCall | RefusedCall | CachedCall | UserQuestion
 NextStep: TypeAlias = Ask | Run | Hear | HandOver | Wait | Done
 
 
@@ -193,15 +194,16 @@ def next_step(
         finalizes and (asked := state.nudges.get("final")) and state.newest == "tool"
     ):  # it has called tools all the same
         return _final(left) if asked < _FINAL_STEPS else Done("completed", state.answer)
-    if left <= 0:
+    is_rest_of_final = finalizes and bool(state.nudges.get("final")) and state.newest == "cut_off"
+    if left <= 0 and not is_rest_of_final:
         return Done("failed", state.answer, f"no answer within {state.all_steps} steps")
     is_circling = max(state.repeated.values(), default=0) >= 2 * limits.same_call
-    is_last = left == 1 or state.calls >= limits.max_calls or is_circling
+    is_last = left == 1 or state.calls >= limits.max_calls or is_circling or is_rest_of_final
     if state.newest != "cut_off":
         return Ask(left, is_last)
     if (times := state.nudges.get("cut_off", 0)) >= limits.cut_replies:
         return Done("failed", state.answer, f"the reply was cut off {times + 1} times; allow the model longer replies")
-    return Ask(left, is_last, nudge="cut_off")
+    return Ask(max(left, 1), is_last, nudge="cut_off")
 
 
 def _steps_left(state: RunState, limits: Limits) -> int:
@@ -213,13 +215,14 @@ def _steps_left(state: RunState, limits: Limits) -> int:
 def _stopped(state: RunState, limits: Limits, *, finalizes: bool) -> NextStep:
     """Return the step after a reply without calls: the end, one more reminder, or the user's next message."""
     left = _steps_left(state, limits)
-    if state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
+    is_final = finalizes and bool(state.nudges.get("final"))  # nothing is asked about the outcome itself
+    if not is_final and state.todos_open and left > 1 and state.nudges.get("todos", 0) < limits.todo_reminders:
         return Ask(left, nudge="todos")
-    if 0 < len(state.answer) < limits.thin_answer and left > 1 and not state.nudges.get("thin"):
+    if not is_final and 0 < len(state.answer) < limits.thin_answer and left > 1 and not state.nudges.get("thin"):
         return Ask(left, nudge="thin")
     if state.following:
         return Hear(following=min(len(state.following), limits.queued_at_once))
-    if finalizes and not state.nudges.get("final"):
+    if finalizes and not is_final:
         return _final(left)
     return Done("completed", state.answer)
 
@@ -242,14 +245,27 @@ class _Decisions(NamedTuple):
     def step(self, calls: Sequence[ToolCall]) -> Run | Wait:
         """Return the calls to run and to refuse; the questions that are open, if nothing else is left."""
         keys = self.state.keys_of(calls)
-        decided = [self._decided(call, key) for call, key in zip(calls, keys, strict=True)]
+        each = [(call, self._decided(call, key)) for call, key in zip(calls, keys, strict=True)]
+        decided = list(self._without_repeats(each))
         ready = tuple(one for one in decided if isinstance(one, ReadyCall))
         refused = tuple(one for one in decided if isinstance(one, RefusedCall))
         questions = tuple(one for one in decided if isinstance(one, UserQuestion))
         known = tuple(one for one in decided if isinstance(one, CachedCall))
         return Run(ready, refused, known) if ready or refused or known else Wait(questions)
 
-    def _decided(self, call: ToolCall, key: str) -> ReadyCall | RefusedCall | CachedCall | UserQuestion:
+    def _without_repeats(self, decided: Iterable[tuple[ToolCall, _Decision]]) -> Iterator[_Decision]:
+        """Yield the decisions without those about calls that may get the result of one before them, which has none yet: they are
+        left open, and decided about when it has."""
+        first = set[str]()
+        for call, one in decided:
+            tool, said = self.tools.get(call.name), self.state.said.get(call.id, "")
+            if tool is not None and tool.cache and isinstance(one, ReadyCall | UserQuestion):
+                if said in first:
+                    continue
+                first.add(said)
+            yield one
+
+    def _decided(self, call: ToolCall, key: str) -> _Decision:
         """Return whether a call is run, refused, or waits for the user. One whose tool has begun is not told to be not run."""
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         reason = self._hindrance(call, key)
@@ -307,6 +323,8 @@ class _Decisions(NamedTuple):
             return ready
         said = state.answers.get(asker)
         match said.decision if said else None:
+            case None if why := _misfit(tool, call):
+                return RefusedCall(call, why, is_malformed=True)
             case None:
                 text = rule.reason or f"May {call.name} be called?"
                 named = question_id(asker, state.times_asked.get(asker, 0))
@@ -323,3 +341,14 @@ class _Decisions(NamedTuple):
                 why = (said.text if said else "") or "no reason was given"
                 who = " by the user" if said and said.source == "user" else ""
                 return RefusedCall(call, f"[denied{who}: {why}]")
+
+
+def _misfit(tool: Tool, call: ToolCall) -> str:
+    """Return why a tool cannot take the arguments of a call, so that nobody is asked about it; empty if it can."""
+    try:
+        tool.check(call.arguments)
+    except BadArguments as error:
+        return str(error)
+    except Exception:  # noqa: BLE001, RUF100 - of the tool's own check: the call says why when it is run
+        return ""
+    return ""

@@ -1,8 +1,9 @@
 """Adapters over the providers' own SDKs, loaded when the first call is made. The SDKs do not retry: the caller counts
 attempts."""
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import cached_property
 from importlib.util import find_spec
@@ -28,6 +29,10 @@ FACTS: dict[str, ProviderFacts] = {
     "google": ProviderFacts("Google", "google.genai", "google", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
 }
 
+
+MOST_SILENT_S = 600.0
+"""Seconds for which a stream may bring nothing but signs of life, such as pings while a model thinks: as long as the SDKs wait
+for a whole reply. `timeout_s` is about the connection, which such signs keep open for ever."""
 
 _UNREACHABLE = frozenset({"APIConnectionError", "ConnectError"})
 """Names of the errors of SDKs, and of httpx below Google's, for an address at which nobody answers."""
@@ -86,6 +91,22 @@ def _key(choice: ModelChoice, facts: ProviderFacts) -> str:
     raise ModelFailed(choice.model, "auth", f"there is no key for {facts.title}.", advice)
 
 
+async def _within(events: AsyncIterator[Any], most_s: float) -> AsyncGenerator[Any]:
+    """Yield the events of a stream. `TimeoutError` if the next one takes longer, whatever the connection says of itself."""
+    while True:
+        time = asyncio.timeout(most_s)
+        try:
+            async with time:
+                event = await anext(events)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not time.expired():  # of the SDK, about its connection
+                raise
+            raise TimeoutError(f"the stream is open, and has brought nothing for {most_s:g} s") from None
+        yield event
+
+
 class SdkPort:
     """A model behind the client of an SDK, which is made with the first call."""
 
@@ -103,7 +124,7 @@ class SdkPort:
         except Exception as error:
             raise _plain_error(error, self._choice) from error
         async with aclosing(stream) as events:
-            async for event in events:
+            async for event in _within(aiter(events), max(self._choice.timeout_s, MOST_SILENT_S)):
                 yield event.model_dump(exclude_unset=True, exclude={"sdk_http_response", "parsed"}, warnings=False)
 
     async def close(self) -> None:

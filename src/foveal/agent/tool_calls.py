@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -33,6 +33,8 @@ CUT_OFF = (
 NO_STEPS = "[not run: no steps are left. Answer with the results that you have.]"
 
 
+_Part = Text | Image | File | Stored
+
 _SPOOL_BYTES = 1 << 20
 """Bytes of an asynchronous generator's pieces that are held in memory: as many as a store is handed at a time."""
 
@@ -62,6 +64,10 @@ class StoppedCall(asyncio.CancelledError):
     def __init__(self, outcome: CallResult | AskUser) -> None:
         super().__init__()
         self.outcome = outcome
+
+
+class _LeftBehind(Exception):
+    """A plain generator was stopped between two pieces, as an asynchronous one is where it waits."""
 
 
 async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
@@ -114,6 +120,8 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
         return _result(call.id, output)
     except (AskUser, KeyboardInterrupt, *tool.raises):
         raise
+    except _LeftBehind:
+        raise asyncio.CancelledError from None
     except (BadArguments, FovealError) as error:
         told = result(call.id, str(error), status="error")
         return CallResult(told, is_malformed=isinstance(error, BadArguments))
@@ -125,7 +133,7 @@ async def _ended(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
 
 async def _kept(pieces: Iterable[object], ctx: ToolContext) -> Stored:
     """Keep the pieces of a generator as an artifact, one at a time, in a thread."""
-    return await in_thread(lambda: ctx.keep(_bytes(pieces)), is_waited_for=True)
+    return await in_thread(lambda: ctx.keep(_bytes(_unless_left(pieces, ctx))), is_waited_for=True)
 
 
 async def _spooled(pieces: AsyncGenerator[object], ctx: ToolContext) -> Stored:
@@ -148,6 +156,7 @@ async def _give_up(work: "asyncio.Task[CallResult]", ctx: ToolContext, grace_s: 
         await asyncio.wait((work,), timeout=grace_s)
     finally:
         if not work.done():
+            ctx.is_left = True
             _left_behind.add(work)
             work.add_done_callback(_forget)
 
@@ -203,8 +212,10 @@ def _result(call: str, output: object) -> CallResult:
         return _checked(CallResult(told, output.data))
     if isinstance(output, str):
         return CallResult(result(call, plain_text(output)))
-    if isinstance(output, Text | Image | File | Stored):
+    if isinstance(output, _Part):
         return _checked(CallResult(result(call, output)))
+    if (parts := _parts_in(output)) is not None:
+        return _checked(CallResult(result(call, *parts)))
     if output is None:
         return CallResult(result(call, "[done]"))
     try:
@@ -213,10 +224,28 @@ def _result(call: str, output: object) -> CallResult:
         return CallResult(result(call, str(output)), output)
 
 
+def _parts_in(output: object) -> Sequence[str | Text | Image | File | Stored] | None:
+    """Return the content of a result that a tool gives as a list of parts, with texts among them; None for any other value."""
+    listed = cast("Sequence[object]", output) if isinstance(output, list | tuple) else ()
+    if not any(isinstance(one, _Part) for one in listed) or not all(isinstance(one, str | _Part) for one in listed):
+        return None
+    return cast("Sequence[str | Text | Image | File | Stored]", [plain_text(one) for one in listed])
+
+
 def _checked(ended: CallResult) -> CallResult:
     """Return the result of a call if the log can hold it; `BadEntry` otherwise, while it concerns this call alone."""
     log.checked_message(ended.message)
     return ended
+
+
+def _unless_left(pieces: Iterable[object], ctx: ToolContext) -> Iterator[object]:
+    """Yield the pieces of a generator until it is left behind: one without an end would fill the store for ever."""
+    for piece in pieces:
+        if ctx.is_left:
+            if isinstance(pieces, Generator):
+                pieces.close()
+            raise _LeftBehind
+        yield piece
 
 
 def _bytes(pieces: Iterable[object]) -> Iterator[bytes]:

@@ -176,6 +176,8 @@ class ToolContext:
         self.session, self.run = scope.session, scope.run
         self.has_begun = False
         """Whether the tool was called; for whoever runs it."""
+        self.is_left = False
+        """Whether the time is over that the tool has had to end after it was given up; for whoever runs it."""
         self._is_given_up = False
 
     @property

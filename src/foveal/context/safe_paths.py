@@ -50,11 +50,11 @@ def root_folder(root: Path, *, make: bool = False) -> Generator[int]:
 
 
 @contextmanager
-def inside(parent: int, name: str, *, make: bool = False) -> Generator[int]:
-    """Open the folder `name` of an open folder: a real folder, not a link to one."""
+def inside(parent: int, name: str, *, make: bool = False, mode: int = 0o700) -> Generator[int]:
+    """Open the folder `name` of an open folder: a real folder, not a link to one. One that is made gets this mode."""
     if make:
         with suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=parent)
+            os.mkdir(name, mode, dir_fd=parent)
     handle = os.open(name, _FOLDER | _NOFOLLOW, dir_fd=parent)
     try:
         yield handle

@@ -6,10 +6,18 @@ from typing import Any, Literal, TypeAlias
 from foveal.dialects.gemini.read import either
 from foveal.dialects.json_values import elements, fields
 
-ReplyEnding: TypeAlias = Literal["whole", "length", "filter"]
-"""`length`: at the limit of tokens, wherever that was. `filter`: by a rule of the provider's about its content."""
+ReplyEnding: TypeAlias = Literal["whole", "length", "filter", "broken"]
+"""`length`: at the limit of tokens, wherever that was, or paused to be gone on with. `filter`: by a rule of the provider's about
+its content. `broken`: by a failure of the provider's, or in a call that it could not read."""
 
-_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded", "MAX_TOKENS")
+_LENGTH = (
+    "length",
+    "max_tokens",
+    "max_output_tokens",
+    "model_context_window_exceeded",
+    "pause_turn",
+    "MAX_TOKENS",
+)
 _FILTER = (
     "content_filter",
     "refusal",
@@ -21,12 +29,25 @@ _FILTER = (
     "IMAGE_SAFETY",
     "IMAGE_PROHIBITED_CONTENT",
 )
+_BROKEN = (
+    "error",  # OpenRouter
+    "insufficient_system_resource",  # DeepSeek
+    "network_error",  # Z.ai
+    "abort",  # SGLang
+    "MALFORMED_FUNCTION_CALL",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+    "MALFORMED_RESPONSE",
+    "OTHER",
+)
 
 
 def reply_ending(dialect: str, body: Mapping[str, Any]) -> ReplyEnding:
     """Return why the provider ended this reply, an unstreamed one in the format of the dialect."""
     reason = _reason(dialect, body)
-    return "length" if reason in _LENGTH else "filter" if reason in _FILTER else "whole"
+    if reason in _LENGTH:
+        return "length"
+    return "filter" if reason in _FILTER else "broken" if reason in _BROKEN else "whole"
 
 
 def _reason(dialect: str, body: Mapping[str, Any]) -> object:

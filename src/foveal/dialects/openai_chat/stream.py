@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
+from foveal.dialects.json_values import fields
 from foveal.dialects.openai_chat.read import read_reply
 from foveal.dialects.port import Wire, WireReply
 from foveal.values.entry import Stop
@@ -24,6 +25,8 @@ class ChatStream:
         self._frame: Wire = {}
         self._message: Wire = {"role": "assistant", "content": None}
         self._calls: dict[int, Wire] = {}
+        self._places: dict[int, int] = {}
+        """Places of the newest calls of those indexes that several calls have."""
         self._finish: str | None = None
         self._failed = False
 
@@ -58,10 +61,16 @@ class ChatStream:
                 call[key] = value
 
     def _place(self, piece: Mapping[str, Any]) -> int:
-        """Return the index of a call. Servers that leave it out begin a call with its id."""
-        if isinstance(index := piece.get("index"), int):
-            return index
-        return len(self._calls) if piece.get("id") else max(0, len(self._calls) - 1)
+        """Return the place of a call. Servers that leave the index out begin a call with its id or its name, and so do those that
+        give all calls of a reply one index, as Gemini's compatible endpoint does."""
+        newest, index = max(self._calls, default=-1), piece.get("index")
+        known = self._places.get(index, index) if isinstance(index, int) else max(0, newest)
+        begins = _begins_another(self._calls.get(known, {}), piece)
+        if not isinstance(index, int):
+            return newest + 1 if begins or piece.get("id") else known
+        if begins:
+            self._places[index] = newest + 1
+        return self._places.get(index, index)
 
     @property
     def body(self) -> Wire:
@@ -80,6 +89,17 @@ class ChatStream:
     def reply(self) -> WireReply:
         message, usage = read_reply(self.body)
         return WireReply(msgspec.structs.replace(message, stop=self.stop), usage)
+
+
+def _begins_another(call: Wire, piece: Mapping[str, Any]) -> bool:
+    """Return whether a piece begins another call than this one: it has a name, as that has, and not its id. Names come in
+    pieces, too, and some servers give each piece an id."""
+    held, come = (fields(one.get("function") or one.get("custom")) for one in (call, piece))
+    if not (held.get("name") and come.get("name")):
+        return False
+    if call.get("id") and piece.get("id"):
+        return call["id"] != piece["id"]
+    return not call.get("id") and not piece.get("id") and bool(held.get("arguments") or held.get("input"))
 
 
 def _whole(call: Wire, index: int) -> Wire:
