@@ -318,9 +318,9 @@ def test_draining_waits_for_runs_that_are_spawned_meanwhile(store):
     assert asyncio.run(talk()) == "completed"
 
 
-def test_a_run_that_begins_while_the_program_ends_is_left_to_the_next_one(store, monkeypatch):
-    """It is durable, nobody drives it, and nobody holds its session."""
-    whole = RunDriver.begin
+def test_a_run_that_begins_while_the_program_ends_rests(store, monkeypatch):
+    """It is durable, and whoever drains waits for it: the run is paused as the others are, and nobody holds its session."""
+    whole, drains = RunDriver.begin, []
 
     async def talk():
         agent = agent_with(FakeModel(says("Done.")))
@@ -328,14 +328,17 @@ def test_a_run_that_begins_while_the_program_ends_is_left_to_the_next_one(store,
 
         async def begin(driver, text, **options):
             begun = await whole(driver, text, **options)
-            await runs.drain(0)
+            drains.append(asyncio.create_task(runs.drain(0)))
+            await asyncio.sleep(0)
             return begun
 
         monkeypatch.setattr(RunDriver, "begin", begin)
         run = await runs.start(agent, "Go.", session="s")
-        assert (runs._live.by_session, held(store)) == ({}, set())
+        await drains[0]
+        left = runs.outcome(run)
+        assert (left.status, left.reason, held(store)) == ("paused", supervision.ENDING, set())
         later = Runs(store, [agent])
-        assert await later.recover() == [run]
+        await later.resume(run)
         return await later.wait(run)
 
     assert asyncio.run(talk()).text == "Done."

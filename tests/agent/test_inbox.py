@@ -12,6 +12,7 @@ from foveal.agent.run_marks import InboxRead, to_note
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.portable import export_session, import_session
+from foveal.values.errors import BadInput
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -94,3 +95,57 @@ def test_messages_that_an_older_foveal_has_read_are_not_read_again(store):
     with Session(store, "s", model="gpt-5") as session:
         session.append(to_note(InboxRead(place)))
     assert letters(store, "s", read_run(store, "s").inbox) == []
+
+
+def waiting(store, agent):
+    """Begin a run that waits for its first answer, and return its id."""
+
+    async def begun():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await runs.wait(run)
+        return run
+
+    return asyncio.run(begun())
+
+
+def test_a_question_that_has_an_answer_takes_no_other_one(store):
+    """Also before the run has read the first one: whoever denies a call that somebody has allowed is told."""
+    run = waiting(store, asking(calls("ask"), says("Done.")))
+
+    async def talk():
+        await Runs(store).answer(run, "blue")
+        with pytest.raises(BadInput, match=r"has an answer to '.*' already: 'blue'"):
+            await Runs(store).answer(run, "red")
+        with pytest.raises(BadInput, match="already"):
+            await Runs(store).approve(run, "deny")
+        await Runs(store).answer(run, "blue")  # said again after an error, say
+
+    asyncio.run(talk())
+    assert len(letters(store, "s", read_run(store, "s").inbox)) == 1
+
+
+def test_of_two_answers_at_once_one_is_refused(store):
+    """Whoever comes second finds the first, whenever they looked."""
+    run = waiting(store, asking(calls("ask"), says("Done.")))
+
+    async def talk():
+        said = await asyncio.gather(*(Runs(store).answer(run, one) for one in "ab"), return_exceptions=True)
+        return [type(one) for one in said]
+
+    assert sorted(map(str, asyncio.run(talk()))) == sorted(map(str, [type(None), BadInput]))
+    assert len(letters(store, "s", read_run(store, "s").inbox)) == 1
+
+
+def test_a_question_of_a_sub_agent_that_was_answered_there_takes_no_other_answer(store):
+    """The run above shows the question until it goes on."""
+    sub = agent_with(FakeModel(calls("ask")), ask, name="sub")
+    run = waiting(store, agent_with(FakeModel(calls("delegate", task="Ask.")), agents=[sub]))
+
+    async def talk():
+        (below,) = read_run(store, "s").children.values()
+        await Runs(store).answer(below, "blue")
+        with pytest.raises(BadInput, match="already"):
+            await Runs(store).answer(run, "red")
+
+    asyncio.run(talk())

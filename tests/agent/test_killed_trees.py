@@ -5,15 +5,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from foveal.agent import Runs, tool
+from foveal.agent import ApprovalRule, Runs, tool
 from foveal.agent.audit import audit_trail
+from foveal.agent.driver import RunDriver
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
 from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Draft
 from foveal.testing.run_checks import run_problems
 
-from .conftest import FakeModel, agent_with, says
+from .conftest import FakeModel, agent_with, calls, says
 
 LONG = "The function is in login.py, line 12, and sets the cookie twice; I am sure of it. " * 4
 
@@ -180,3 +181,24 @@ def test_a_run_that_is_stopped_while_it_spawns_leaves_a_run_at_work(status):
         }
 
     asyncio.run(talk())
+
+
+def test_the_sub_agents_of_a_failed_run_end_with_the_next_one(store):
+    """Until then it may be resumed, and goes on with them."""
+    sub = agent_with(FakeModel(calls("look")), look, name="sub", approvals=[ApprovalRule("look")])
+    agent = agent_with(FakeModel(calls("delegate", task="Look."), says("Now this.")), agents=[sub])
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await runs.wait(run, 10)
+        driver = RunDriver(agent, store, "s")
+        await driver.journal.open()
+        await driver.fail("of its host")
+        assert [one.status for one in runs.tree(run).children] == ["awaiting_user"]
+        await runs.wait(await runs.start(agent, "Something else.", session="s"), 10)
+        return runs.tree(run)
+
+    tree = asyncio.run(talk())
+    assert (tree.status, [one.status for one in tree.children]) == ("failed", ["cancelled"])
+    assert run_problems(read_events(store, "s")) == []

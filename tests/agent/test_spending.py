@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from foveal import Policy
-from foveal.agent import Agent, Limits, ModelChoice, Runs, tool
+from foveal.agent import Agent, ApprovalRule, Limits, ModelChoice, Runs, UserAnswer, tool
 from foveal.agent.run_events import UsageCounted
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import SummaryPaid
@@ -143,3 +143,52 @@ def test_prices_of_the_policy_are_those_of_the_run(store):
     assert outcome.reason == "s#1 has spent $2.0000 of $1.5000, its limit max_usd; resume it with a higher one"
     assert Runs(store).cost("s").own_usd == pytest.approx(2.0)
     assert [one.usd for one in read_events(store, "s") if isinstance(one, UsageCounted)] == [1.0, 1.0]
+
+
+def priced(prices, *replies):
+    """An agent of a model of its own, with these prices of a policy."""
+    policy = Policy(max_context_tokens=60_000, models=prices) if prices else Policy(max_context_tokens=60_000)
+    model, rules = FakeModel(*replies), [ApprovalRule("look")]
+    return Agent(
+        model=ModelChoice("gpt-5", "openai"), tools=[look], approvals=rules, policy=policy, open_model=lambda _: model
+    )
+
+
+def test_prices_of_the_policy_are_those_of_every_run_of_the_session(store):
+    """The policy is in the log once."""
+    prices = {"gpt-5": {"price_input": 100.0, "price_output": 0.0}}
+    for number in (1, 2):
+        asyncio.run(priced(prices, says("Done.", tokens=10_000)).run("Go.", session="s", store=store))
+        assert Runs(store).cost(f"s#{number}").own_usd == pytest.approx(1.0)
+
+
+def test_prices_that_the_policy_has_no_longer_count_no_longer(store):
+    """From the call on that is made with the new policy; the bills before it stay."""
+    dear = {"gpt-5": {"price_input": 100.0, "price_output": 0.0}}
+    told = []
+
+    async def talk():
+        first = priced(dear, says("", ("look", {}), tokens=10_000))
+        runs = Runs(store, [first])
+        run = await runs.start(first, "Go.", session="s")
+        await runs.wait(run, 10)
+        second = priced({}, says("Done.", tokens=10_000))
+        second.on_event = told.append
+        runs = Runs(store, [second])
+        await runs.resume(run, UserAnswer(decision="allow"))
+        await runs.wait(run, 10)
+        return runs.cost(run).own_usd
+
+    assert asyncio.run(talk()) == pytest.approx(1.0 + CALL_USD)
+    assert [one.usd for one in told if isinstance(one, UsageCounted)] == [pytest.approx(CALL_USD)]
+
+
+def test_an_empty_reply_is_billed_under_the_name_by_which_the_model_was_asked(store):
+    """Providers answer with a dated one, which has no price."""
+    dated = [says(text, tokens=10_000) | {"model": "own-model-2026-01-01"} for text in ("", "Done.")]
+    prices = {"own-model": {"window": 100_000, "price_input": 100.0, "price_output": 0.0}}
+    agent = priced(prices, *dated)
+    agent.models = (ModelChoice("own-model", "openai"),)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    cost = Runs(store).cost("s")
+    assert (list(cost.own), cost.own_usd) == (["own-model"], pytest.approx(2.0))

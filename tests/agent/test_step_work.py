@@ -152,14 +152,15 @@ def test_streams_end_although_the_end_of_the_run_was_given_up(store, monkeypatch
     assert [type(one) for one in asyncio.run(talk())] == [RunReleased]
 
 
-def test_a_run_whose_task_ends_before_it_drives_is_taken_up(store):
+def test_a_run_whose_task_ends_before_it_drives_is_taken_up(store, monkeypatch):
     """A task that is cancelled before it begins does nothing: its session would be held while the process lives."""
     agent = agent_with(FakeModel(says("Done.")))
 
     async def begin():
         runs = Runs(store, [agent])
+        drive = runs._live.drive
+        monkeypatch.setattr(runs._live, "drive", lambda driver: drive(driver).cancel())
         await runs.start(agent, "Go.", session="s")
-        runs._live.by_session["s"][1].cancel()
 
     async def go_on():
         runs = Runs(store, [agent])

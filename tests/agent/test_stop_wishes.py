@@ -6,9 +6,8 @@ import pytest
 
 from foveal.agent import Runs, driver, tool
 from foveal.agent.inbox import FollowUp, StopRequest, post
-from foveal.agent.run_log import read_events, read_run
+from foveal.agent.run_log import read_run
 from foveal.testing.commit_faults import CommitFaults
-from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -133,28 +132,3 @@ def test_a_caller_that_is_cancelled_again_and_again_leaves_the_run_paused(store,
 
     assert len(ran) <= asyncio.run(talk()) <= 3
     assert read_run(store, "s").status == "paused"
-
-
-def test_a_run_whose_caller_is_cancelled_while_it_begins_is_paused(store, monkeypatch):
-    """Nobody drives it, and nobody knows of it: a program that takes up what was left behind must not go on with it."""
-    whole = driver.RunDriver._write_beginning
-
-    async def cancelled(*given, **named):
-        await whole(*given, **named)
-        raise asyncio.CancelledError
-
-    monkeypatch.setattr(driver.RunDriver, "_write_beginning", cancelled)
-    agent = agent_with(FakeModel(says("Done.")))
-
-    async def talk():
-        with pytest.raises(asyncio.CancelledError):
-            await agent.run("Go.", session="s", store=store)
-        runs = Runs(store, [agent])
-        assert await runs.recover("resume") == []
-        paused = runs.outcome("s").status
-        await runs.resume("s")
-        return paused, await runs.wait("s", 20)
-
-    paused, ended = asyncio.run(talk())
-    assert (paused, ended.text, store.cards("s")[0].holder) == ("paused", "Done.", None)
-    assert run_problems(read_events(store, "s")) == []

@@ -1,14 +1,18 @@
 """Calls whose price nobody tells: the cost of their run is unknown, and never too low."""
 
 import asyncio
+import threading
 from functools import partial
 
 import pytest
 
+from foveal import Policy, stages
 from foveal.agent import ModelChoice, Runs, tool
 from foveal.agent.model_calls import ModelCall
+from foveal.agent.run_log import read_events
+from foveal.testing.run_checks import run_problems
 
-from .conftest import FakeModel, agent_with, says
+from .conftest import FakeModel, agent_with, calls, says
 
 
 async def no_pause(_):
@@ -110,3 +114,67 @@ def test_an_empty_reply_has_the_price_of_the_model_that_was_asked(store):
     named = {"model": "accounts/x/some-name"}
     cost = cost_of(store, says("") | named, says("Done.") | named)
     assert (cost.own_usd is not None, list(Runs(store).outcome("s").usage)) == (True, ["gpt-5"])
+
+
+@tool
+def read(part: int) -> str:
+    """Read a part."""
+    return f"part {part}: " + " ".join(f"word{n}x{part}" for n in range(400))
+
+
+async def never(begun):
+    begun.set()
+    await asyncio.Event().wait()
+
+
+async def in_time(begun):
+    begun.set()
+    raise TimeoutError("no answer")
+
+
+async def refused(begun):
+    begun.set()
+    raise ConnectionRefusedError("nobody there")
+
+
+def folding(summarise, deadline_s=60.0):
+    """An agent whose prompts are folded again and again; the second value is set when its summariser is asked."""
+    begun = threading.Event()
+    policy = Policy(max_context_tokens=3_000, remind=True, compact=stages.Compact(deadline_s=deadline_s))
+    model = FakeModel(*(calls("read", part=n) for n in range(8)), says("It is all there, in eight parts. " * 10))
+    return agent_with(model, read, policy=policy, summariser=lambda question: summarise(begun)), begun
+
+
+@pytest.mark.parametrize("summarise", [never, in_time])
+def test_a_summary_that_nobody_waited_for_has_an_unknown_price(store, summarise):
+    """Its deadline came, and its provider may bill it, or not."""
+    agent, begun = folding(summarise, deadline_s=0.1)
+    asyncio.run(agent.run("Read it.", session="s", store=store))
+    assert (begun.is_set(), Runs(store).cost("s").own_usd) == (True, None)
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_summary_that_was_refused_costs_nothing(store):
+    """No model has read the question."""
+    agent, begun = folding(refused)
+    asyncio.run(agent.run("Read it.", session="s", store=store))
+    assert begun.is_set()
+    assert Runs(store).cost("s").own_usd
+
+
+@pytest.mark.parametrize("wish", ["cancel", "pause"])
+def test_a_summary_under_way_is_billed_before_its_run_stops(store, wish):
+    """Once: what it tells after that is not heard."""
+    agent, begun = folding(never)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Read it.", session="s")
+        await asyncio.to_thread(begun.wait, 10)
+        await getattr(runs, wish)(run)
+        await runs.wait(run, 20)
+        return runs.cost(run)
+
+    cost = asyncio.run(talk())
+    assert (cost.own_usd, sum(one.calls for one in cost.summaries.values())) == (None, 1)
+    assert run_problems(read_events(store, "s")) == []

@@ -318,6 +318,21 @@ def test_a_deadline_holds_though_the_session_is_open_here(
         assert "completed" in told
 
 
+def test_a_deadline_holds_though_the_session_is_open_here_and_nobody_waits(
+    start: Gateways, bench: Bench, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gateway gives the session up by itself: a stream of the run's events goes on to its end."""
+    monkeypatch.setattr("foveal.agent.runs._LETTING_GO_S", 0.1)
+    provider.script(calls("remove", path="a.tmp"), Turn("Then not."))
+    bench.agent.limits = Limits(question_s=0.3)
+    with ApiClient(start(agents=[bench.agent])) as api:
+        api.ask("run_start", agent="worker", text="Tidy up.", session="s")
+        assert api.ask("run_wait", "s")["status"] == "awaiting_user"
+        api.ask("create", name="s", model="gpt-5")
+        with listening(api, "s", "run_ended") as events:
+            assert next(events)[2]["status"] == "completed"
+
+
 def test_callers_write_no_marks_of_runs_and_open_no_inboxes(
     gateway: RunningGateway, bench: Bench, provider: ScriptedProvider, store: Store
 ) -> None:

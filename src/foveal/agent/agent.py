@@ -26,8 +26,8 @@ class Agent(AgentDefinition):
     ) -> RunOutcome:
         """Answer a message: run until there is an answer, or until the run rests or fails. The outcome says which."""
         runs = Runs(open_store() if store is None else store, [self])
-        run = await runs.start(self, text, session=session, files=files)
         try:
+            run = await runs.start(self, text, session=session, files=files)
             return await runs.wait(run)
         finally:
             await runs.drain(0)
@@ -37,8 +37,8 @@ class Agent(AgentDefinition):
     ) -> AsyncGenerator[RunEvent, None]:
         """Answer a message and yield the events of the run. A caller that leaves the loop early leaves the run paused."""
         runs = Runs(open_store() if store is None else store, [self])
-        run = await runs.start(self, text, session=session, files=files)
         try:
+            run = await runs.start(self, text, session=session, files=files)
             async with aclosing(runs.observe(run)) as events:
                 async for event in events:
                     yield event

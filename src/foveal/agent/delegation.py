@@ -22,6 +22,7 @@ from foveal.agent.inbox import QuestionReply, post
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
 from foveal.agent.run_log import read_run
 from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, run_name, split_run, to_note
+from foveal.agent.run_state import run_below
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
@@ -111,7 +112,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
     @tool(retain=_ANSWER, may_repeat=True)
     async def spawned(run: str) -> ToolOutput:
         """Return the answer of a sub-agent that was spawned, or how far it is."""
-        session = split_run(run)[0]
+        session = split_run(run_below(driver.state, run))[0]
         is_own = session.startswith(f"{driver.session}/")
         state = await asyncio.to_thread(read_run, driver.store, session) if is_own else None
         if state is None or state.spawned_by is None:

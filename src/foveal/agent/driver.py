@@ -67,8 +67,6 @@ its memory or by a tool that crashes, would else end all workers, one after the 
 LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
 """Stands in the place of files that cannot be read from the inbox, so that the model does not look for them."""
 
-INTERRUPTED_START = "the program was interrupted while the run began"
-
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
 
@@ -138,8 +136,10 @@ class RunDriver:
         """Go on as this agent: with its models, its tools and its bounds."""
         self.agent = agent
         self.tools = {tool.name: tool for tool in (*agent.toolset.values(), *self._more_tools(self))}
+        self.journal.put_last_bills()  # of the agent before
         self._meter = meter or SummaryMeter(agent)
-        self.journal.bills, self.journal.redact = self._meter.take, agent.redact
+        self.journal.bills, self.journal.last_bills = self._meter.take, self._meter.give_up
+        self.journal.redact = agent.redact
         self._model = ModelSteps(agent, self.journal, list(self.tools.values()))
         self._batch = ToolBatch(self.journal, agent.limits)
 
@@ -155,18 +155,10 @@ class RunDriver:
                 raise BadInput(
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
-            try:
-                await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
-            except asyncio.CancelledError:
-                with suppress(FovealError):
-                    await asyncio.shield(self.journal.do(partial(self._pause_new, state.run)))
-                raise
+            if state.status == "failed":  # it could have been resumed until now
+                await self._cancel_children("the call that it worked for was given up: its session has another run")
+            await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
         return self.state.id
-
-    def _pause_new(self, before: int, session: Session) -> None:
-        """Let a run rest that was begun although its caller was cancelled: nobody knows of it, and nobody drives it."""
-        if self.state.run != before:
-            self.journal.keep(session, self.journal.status_mark("paused", INTERRUPTED_START))
 
     async def _write_beginning(self, state: RunState, said: Sequence[Message | FileEntry], *, is_told: bool) -> None:
         # Words that came too late for the run before are heard in this one; wishes about that run are void.
@@ -519,6 +511,7 @@ class RunDriver:
     def _write_end(self, session: Session, status: RunStatus, text: str | None, reason: str) -> None:
         if self.state.status not in ENDED:  # nor by a commit that only seemed to fail
             answer = self.state.answer if text is None else text
+            self.journal.put_last_bills()
             self.journal.keep(session, *self._batch.not_begun(), self.journal.status_mark(status, reason, answer))
 
     async def _rest(self, stop: StopRequest) -> RunOutcome:
@@ -549,6 +542,8 @@ class RunDriver:
             ends: list[Message | RunMark] = [refused(call.id, CANCELLED, "interrupted") for call in calls]
             if not is_cancelled:
                 ends.extend(self._batch.not_begun())
+            if is_cancelled:
+                self.journal.put_last_bills()
             if is_cancelled or self.state.status not in AT_REST:
                 ends.append(self.journal.status_mark("cancelled" if is_cancelled else "paused", wish.reason))
             self.journal.keep(session, *self._marks_of(new), *ends)

@@ -6,7 +6,7 @@ the other: it is deleted together with it.
 
 import time
 from base64 import b32encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from typing import TypeAlias
@@ -88,16 +88,21 @@ def post(
     *,
     key: str = "",
     redact: Redactor | None = None,
+    may_be_put: Callable[[Letter], bool] | None = None,
     clock: Clock = Clock(),  # noqa: B008 - a frozen value
 ) -> None:
     """Put a message into the inbox of a session, without the secrets in it if somebody looks for them. Durable when it returns.
 
-    With a `key`, the same message under the same key is put there once, however often it is posted.
+    With a `key`, the same message under the same key is put there once, however often it is posted. `may_be_put` is asked about
+    the message, as it would be read again, while nobody else can put one there.
     """
     name = inbox_of(session)
-    text = _PREFIX + encoded_words(letter, redact)
+    words = encoded_words(letter, redact)
+    text = _PREFIX + words
     writer = _acquired(store, name)
     try:
+        if may_be_put is not None and not may_be_put(_DECODER.decode(words)):
+            return
         card = next(iter(store.cards(name)), None)
         payload = log.encoded(Note(text)).payload
         entry = b32encode(sha256(key.encode()).digest())[:26].decode().lower() if key else clock.new_id()

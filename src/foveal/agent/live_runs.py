@@ -1,12 +1,21 @@
-"""The runs that this process drives, by their sessions: their drivers, and the tasks in which they are driven."""
+"""The runs that this process drives, by their sessions: their drivers, and the tasks in which they are driven.
+
+A run is driven on one event loop. Whoever asks on another one, in another thread, finds it as if another process drove it.
+"""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
+from foveal.agent.run_marks import RunStatus
 from foveal.values.errors import LeaseLost
+
+LOOK_S = 0.05
+"""Seconds between two looks at a task of another event loop."""
 
 logger = logging.getLogger("foveal.runs")
 
@@ -41,13 +50,20 @@ class LiveRuns:
             self._on_rest(driver)
 
     def driver_of(self, session: str) -> RunDriver | None:
-        """Return the driver of a session's run; None if it is not driven here. A task that has ended counts no longer."""
+        """Return the driver of a session's run; None if it is not driven on this event loop. A task that has ended counts no
+        longer."""
         driver, task = self.by_session.get(session, (None, None))
-        return driver if task is not None and not task.done() else None
+        if driver is None or task is None or task.done() or _is_here(task):
+            return driver if task is not None and not task.done() else None
+        if task.get_loop().is_closed():  # without an end of its tasks: nobody else could have the session
+            del self.by_session[session]
+            driver.journal.release()
+        return None
 
     def task_of(self, session: str) -> asyncio.Task[RunOutcome] | None:
-        """Return the task in which a session's run is driven, or was until now."""
-        return self.by_session.get(session, (None, None))[1]
+        """Return the task in which a session's run is driven on this event loop, or was until now."""
+        _, task = self.by_session.get(session, (None, None))
+        return task if task is not None and _is_here(task) else None
 
     async def is_at_work(self, session: str, look_s: float) -> bool:
         """Return whether a driver here will read the inbox of a session once more. One whose run rests is letting go: it is
@@ -60,30 +76,65 @@ class LiveRuns:
 
     async def ended(self) -> None:
         """Wait until the runs that are driven now have ended or rest."""
-        await asyncio.gather(*(task for _, task in self.by_session.values()), return_exceptions=True)
+        await asyncio.gather(*(_ended(task) for _, task in self.by_session.values()), return_exceptions=True)
 
     async def pause(self, timeout_s: float | None, reason: str) -> None:
         """Wait for the runs under way; after the time they are paused, for this reason."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while live := self._under_way():  # those that they have spawned meanwhile, too
             left_s = None if until is None else max(0.0, until - time.monotonic())
-            late = {task for _, task in live}
+            late = {one.ended for one in live}
             if (
                 left_s != 0
             ):  # without a pause nothing is waited for before they are told: a caller may be cancelled again
                 _, late = await asyncio.wait(late, timeout=left_s)
-            for driver, task in live:
-                if task in late:
-                    driver.stop("paused", reason)
+            for one in live:
+                if one.ended in late:
+                    one.stop("paused", reason)
             if late:
                 await asyncio.wait(late)
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are."""
         while live := self._under_way():  # a run that is given up may just have begun another one
-            for driver, _ in live:
-                driver.stop("running")
-            await asyncio.wait([task for _, task in live])
+            for one in live:
+                one.stop("running")
+            await asyncio.wait([one.ended for one in live])
 
-    def _under_way(self) -> list[tuple[RunDriver, asyncio.Task[RunOutcome]]]:
-        return [one for one in self.by_session.values() if not one[1].done()]
+    def _under_way(self) -> "list[_LiveRun]":
+        for session in tuple(self.by_session):
+            self.driver_of(session)  # forgets those of a closed loop
+        return [
+            _LiveRun(driver, task, _ended(task)) for driver, task in tuple(self.by_session.values()) if not task.done()
+        ]
+
+
+class _LiveRun(NamedTuple):
+    """A run under way."""
+
+    driver: RunDriver
+    task: asyncio.Task[RunOutcome]
+    ended: asyncio.Future[Any]
+    """Is done when the task is, and can be waited for here."""
+
+    def stop(self, status: RunStatus, reason: str = "") -> None:
+        """Ask the run to end or to rest, on its own event loop."""
+        if _is_here(self.task):
+            self.driver.stop(status, reason)
+            return
+        with suppress(RuntimeError):  # the loop was closed
+            self.task.get_loop().call_soon_threadsafe(self.driver.stop, status, reason)
+
+
+def _is_here(task: asyncio.Task[Any]) -> bool:
+    return task.get_loop() is asyncio.get_running_loop()
+
+
+def _ended(task: asyncio.Task[Any]) -> asyncio.Future[Any]:
+    """Return the task, or one of this event loop that ends with it."""
+
+    async def followed() -> None:
+        while not task.done() and not task.get_loop().is_closed():  # noqa: ASYNC110 - its loop may end without a word
+            await asyncio.sleep(LOOK_S)
+
+    return task if _is_here(task) else asyncio.ensure_future(followed())

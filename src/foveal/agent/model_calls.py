@@ -118,7 +118,7 @@ class ModelCall:
         return () if self.usage is not None else (CallUnbilled(self._model),)
 
     @property
-    def bills(self) -> tuple[Usage | CallUnbilled, ...]:
+    def bills(self) -> tuple[Usage | CallUnbilled]:
         """The bill of a reply that is not kept."""
         return (self._bill(self.reply),)
 

@@ -1,4 +1,4 @@
-"""Timers of this process for runs that wait for an answer with a deadline. A timer costs nothing until then."""
+"""Timers of this process for runs that wait for an answer with a deadline. A timer costs nearly nothing until then."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -6,6 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from foveal.agent.deadlines import first_deadline
 from foveal.agent.tools import UserQuestion
 from foveal.session.options import now_ms
+
+MOST_S = 60.0
+"""Seconds after which a timer compares the deadline with the clock again: it may have been set, or the machine may have slept."""
 
 
 class QuestionTimers:
@@ -18,14 +21,14 @@ class QuestionTimers:
         self._is_over = False
 
     def mind(self, session: str, questions: Iterable[UserQuestion], least_s: float = 0.0) -> None:
-        """Set the timer of a session to the first deadline of these questions, and at least so many seconds from now on."""
+        """Set the timer of a session to the first deadline of these questions, and at least so many seconds from now on. Without
+        a deadline it has none."""
+        if (before := self.by_session.pop(session, None)) is not None:
+            before.cancel()
         until_ms = first_deadline(questions)
         if until_ms is None or self._is_over:
             return
-        if session in self.by_session:
-            self.by_session[session].cancel()
-        delay_s = max(least_s, (until_ms - now_ms()) / 1_000)
-        self.by_session[session] = asyncio.get_running_loop().call_later(delay_s, self._ring, session)
+        self._set(session, until_ms, least_s)
 
     def end(self) -> None:
         """Stop all timers: whatever is overdue from here on is for others."""
@@ -33,7 +36,14 @@ class QuestionTimers:
         for timer in self.by_session.values():
             timer.cancel()
 
-    def _ring(self, session: str) -> None:
+    def _set(self, session: str, until_ms: int, least_s: float = 0.0) -> None:
+        delay_s = max(least_s, min(MOST_S, (until_ms - now_ms()) / 1_000))
+        self.by_session[session] = asyncio.get_running_loop().call_later(delay_s, self._ring, session, until_ms)
+
+    def _ring(self, session: str, until_ms: int) -> None:
+        if now_ms() < until_ms:
+            self._set(session, until_ms)
+            return
         self.by_session.pop(session, None)
         task = asyncio.ensure_future(self._go_on(session))
         self._late.add(task)

@@ -50,7 +50,7 @@ from foveal.agent.run_marks import (
     UserAsked,
     mark_in,
 )
-from foveal.agent.run_state import TODO_TOOL, RunState, todos_in
+from foveal.agent.run_state import TODO_TOOL, RunState, run_below, todos_in
 from foveal.agent.tools import UserAnswer, UserQuestion
 from foveal.agent.usage_cost import usage_usd
 from foveal.values.entry import (
@@ -416,7 +416,7 @@ def _told(entry: Entry, scope: RunScope, state: RunState) -> Iterator[RunEvent]:
         case Overflow(model=model, limit=limit, because=because):
             yield ContextOverflowed(scope=scope, model=model, limit=limit, because=because)
         case Note() as note:
-            yield from _of_mark(note, scope)
+            yield from _of_mark(note, scope, state)
         case _:
             pass
 
@@ -432,7 +432,7 @@ def _reply(message: Message, scope: RunScope) -> Iterator[RunEvent]:
             yield TodosChanged(scope=scope, todos=tuple(todos_in(call.arguments)))
 
 
-def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
+def _of_mark(note: Note, scope: RunScope, state: RunState) -> Iterator[RunEvent]:
     match mark_in(note):
         case RunBegan(agent=agent):
             yield RunStarted(scope=scope, agent=agent)
@@ -452,20 +452,21 @@ def _of_mark(note: Note, scope: RunScope) -> Iterator[RunEvent]:
         case ModelNudged(why=why):
             yield ModelReminded(scope=scope, why=why)
         case mark:
-            yield from _of_agents(mark, scope)
+            yield from _of_agents(mark, scope, state)
 
 
-def _of_agents(mark: RunMark | None, scope: RunScope) -> Iterator[RunEvent]:
+def _of_agents(mark: RunMark | None, scope: RunScope, state: RunState) -> Iterator[RunEvent]:
     """Yield the event of a mark about others that work for the run: sub-agents, successors, the summariser."""
     match mark:
-        case ChildBegan(call=call, child=child, agent=agent, is_detached=is_detached):
+        case ChildBegan(call=call, child=named, agent=agent, is_detached=is_detached):
+            child = run_below(state, named)
             yield ChildStarted(scope=scope, call=call, child=child, agent=agent, is_detached=is_detached)
         case CallUnbilled(model=model):
             yield CostUnknown(scope=scope, model=model)
         case SummaryPaid(usage=usage, usd=usd):
             yield SummaryBilled(scope=scope, usage=usage, usd=usd)
         case SpawnEnded(child=child, status=status):
-            yield ChildEnded(scope=scope, child=child, status=status)
+            yield ChildEnded(scope=scope, child=run_below(state, child), status=status)
         case AgentTook(agent=agent):
             yield HandedOver(scope=scope, agent=agent)
         case _:

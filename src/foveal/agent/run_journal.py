@@ -62,6 +62,8 @@ class RunJournal:
         self._open_session = open_session
         self.bills: Callable[[], Sequence[RunMark]] = tuple
         """Returns marks about calls that the session has made by itself, written with the next work."""
+        self.last_bills: Callable[[], Sequence[RunMark]] = tuple
+        """Returns such marks about calls under way as well, which the run will not wait for."""
         self.redact: Redactor | None = None
         """Takes the secrets out of marks; messages are redacted by the session."""
         self._log = RunLog(store, session)
@@ -248,15 +250,22 @@ class RunJournal:
             self._is_open = False
             with suppress(Exception):  # as `close` does
                 self._turns.run_now(self._left)
-            self._end_streams()
+            with suppress(RuntimeError):  # the loop of a listener is closed
+                self._end_streams()
 
     def _end_streams(self) -> None:
         if not self.hub.is_closed and self.state.run and self.state.status not in AT_REST:
             self.hub.publish([RunReleased(scope=scope_of(self.state))])
         self.hub.close()
 
+    def put_last_bills(self) -> None:
+        """Have the last bills written with the next work: the run ends, or another agent goes on with it."""
+        self.put(*self.last_bills())
+
     def _left(self, session: Session) -> None:
         try:
+            if self.state.run and self.state.status not in ENDED:
+                self.put_last_bills()
             self.keep(session)
         finally:
             session.close()

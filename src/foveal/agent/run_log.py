@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from foveal.agent.inbox import QuestionReply, letters
 from foveal.agent.run_events import RunEvent, events_of, rewind_events
 from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
@@ -44,7 +45,7 @@ class RunLog:
         told: list[RunEvent] = []
         for row in self._new_rows():
             self.place = row.seq
-            if _is_of_run(row):
+            if _is_of_run(row, self.state):
                 told += self._taken(log.to_entry(row, self.session))
         return told
 
@@ -82,7 +83,7 @@ class RunLog:
         at = found[0].seq if found else 0
         state = self._landmarks[bisect_right(self._landmarks, at, key=lambda one: one.seq) - 1]
         for row in self._store.rows(self.session, after=state.seq, upto=at):
-            if _is_of_run(row):
+            if _is_of_run(row, state):
                 state = after(state, row.seq, log.to_entry(row, self.session))
         return state
 
@@ -93,9 +94,12 @@ class RunLog:
             return
 
 
-def _is_of_run(row: Row) -> bool:
-    """Return whether an entry may tell something of a run, and is worth being decoded."""
-    return not row.payload.startswith(_BESIDE) and (not row.payload.startswith(_SETUP) or _PRICED in row.payload)
+def _is_of_run(row: Row, state: RunState) -> bool:
+    """Return whether an entry may tell something of a run in this state, and is worth being decoded. A setup is if it has prices,
+    or takes back those that were known."""
+    if row.payload.startswith(_SETUP):
+        return _PRICED in row.payload or bool(state.models)
+    return not row.payload.startswith(_BESIDE)
 
 
 def _is_mark(entry: Entry) -> bool:
@@ -118,6 +122,19 @@ def answered_below(store: Store, state: RunState) -> list[UserAnswered]:
             answer = UserAnswer("answered in the run of the sub-agent", question=question.id, source="sub_agent")
             found.append(UserAnswered(question.id, answer))
     return found
+
+
+def answers_to(store: Store, state: RunState, question: str) -> Iterator[UserAnswer]:
+    """Yield the answers to an open question that the run has not read yet; for one of a sub-agent, also those given there."""
+    for _, letter in letters(store, state.session, state.inbox):
+        if isinstance(letter, QuestionReply) and letter.answer.question == question:
+            yield letter.answer
+    asked = state.asked.get(question)
+    if asked is not None and asked.inner and (child := state.children.get(asker_of(question))):
+        below = read_run(store, split_run(child)[0])
+        for one in answers_to(store, below, asked.inner):
+            yield msgspec.structs.replace(one, question=question)
+        yield from (one.answer for one in answered_below(store, state) if one.question == question)
 
 
 def done_in(store: Store, state: RunState) -> int:

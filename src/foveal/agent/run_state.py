@@ -63,6 +63,7 @@ _OF_SESSION = frozenset(
         "cached",
         "spawned",
         "spawned_by",
+        "models",
     }
 )
 """Fields that the next run of a session goes on with."""
@@ -452,13 +453,14 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
             return {"take_ups": state.take_ups + 1 if done == state.done else 1, "done": done}
         case RunLeft():
             return {"take_ups": 0}
-        case ChildBegan(call=call, child=child, is_detached=is_detached):
+        case ChildBegan(call=call, child=named, is_detached=is_detached):
+            child = run_below(state, named)
             spawned = (*state.spawned, child) if is_detached else state.spawned
             return {"children": {**state.children, call: child}, "spawned": spawned}
         case SpawnedBy() as spawned_by:
             return {"spawned_by": spawned_by}
         case SpawnEnded(child=child):
-            return {"spawned": tuple(one for one in state.spawned if one != child)}
+            return {"spawned": tuple(one for one in state.spawned if one != run_below(state, child))}
         case HandoffAsked(agent=agent):
             return {"handing": agent}
         case AgentTook(agent=agent):
@@ -481,6 +483,13 @@ def _answered(state: RunState, named: str, answer: UserAnswer) -> dict[str, Any]
     asker = asker_of(named)
     changed = {"asked": left, "answers": {**state.answers, asker: told}}
     return {**changed, "always": state.always | allowed, "overruled": state.overruled - {asker}}
+
+
+def run_below(state: RunState, child: str) -> str:
+    """Return the id of the run of a sub-agent that was begun under this one. It is below the session under the name that it has
+    now: under the former one, there may still be the session that it was imported from."""
+    above, mark, name = child.rpartition("/")
+    return f"{state.session}/{name}" if mark and above == state.named else child
 
 
 def allowed_name(state: RunState, tool: str) -> str:

@@ -13,12 +13,12 @@ through the inbox of the session, whoever works at the run: this process, or wit
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from secrets import token_hex
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,7 +44,7 @@ from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
-from foveal.agent.run_log import RunLog, answered_below, read_events, read_run
+from foveal.agent.run_log import RunLog, answered_below, answers_to, read_events, read_run
 from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_reports import (
@@ -84,15 +84,25 @@ logger = logging.getLogger("foveal.runs")
 class Runs:
     """The runs of one store. `agents` are those that may be started and resumed here, by their names.
 
-    Without a `queue`, this process drives what it starts and resumes; with one, workers do.
+    Without a `queue`, this process drives what it starts and resumes; with one, workers do. `on_held` is called with a session
+    whose run has a question that is overdue, and that somebody has open: this program, perhaps, which can close it.
     """
 
-    def __init__(self, store: Store, agents: Iterable[AgentDefinition] = (), *, queue: RunQueue | None = None) -> None:
-        self.store, self._queue = store, queue
+    def __init__(
+        self,
+        store: Store,
+        agents: Iterable[AgentDefinition] = (),
+        *,
+        queue: RunQueue | None = None,
+        on_held: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        self.store, self._queue, self._on_held = store, queue, on_held
         self._agents = with_successors(agents)
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
+        self._beginning: set[asyncio.Future[str]] = set()
+        """The runs that are being begun or gone on with, until they are driven."""
         self._others: dict[str, int] = {}
         """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
@@ -101,6 +111,8 @@ class Runs:
     ) -> str:
         """Begin a run in the background and return its id. A session that has had runs goes on with its conversation.
 
+        If the caller is cancelled while the run begins, it goes on all the same.
+
         The files are read first: `BadInput` for one that cannot be sent, and nothing has begun.
         """
         named = self._agent(agent) if isinstance(agent, str) else agent
@@ -108,8 +120,7 @@ class Runs:
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
         await self._live.is_at_work(session, _LOOK_S)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
-        await driver.begin(text, files=read)
-        return await self._hand_on(driver)
+        return await self._driven_from(driver, driver.begin(text, files=read))
 
     async def resume(self, run: str, answer: UserAnswer | str | None = None) -> str:
         """Go on with a run that rests, failed, or was left behind; with the answer to its question, if it has one.
@@ -128,8 +139,7 @@ class Runs:
         while True:
             driver = self._driver(self._agent(state.agent), state.session)
             try:
-                await driver.go_on(is_wished=True)
-                return await self._hand_on(driver)
+                return await self._driven_from(driver, driver.go_on(is_wished=True))
             except SessionHeld:
                 if self._queue is not None and self.state(run).status in UNDER_WAY:
                     return state.id  # whoever drives it reads the inbox once more before it rests
@@ -364,7 +374,7 @@ class Runs:
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
-        self._begin_to_end()
+        await self._begin_to_end()
         await self._live.leave()
 
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
@@ -417,9 +427,9 @@ class Runs:
         return not overdue_answers(state, now_ms()) and not answered_below(self.store, state)
 
     def _mind(self, driver: RunDriver) -> None:
-        """Go on with a run that waits here when its first question is overdue."""
-        if driver.state.status == "awaiting_user":
-            self._timers.mind(driver.session, driver.state.asked.values())
+        """Go on with a run that waits here when its first question is overdue; any other has no timer."""
+        is_waiting = driver.state.status == "awaiting_user"
+        self._timers.mind(driver.session, driver.state.asked.values() if is_waiting else ())
 
     async def _time_up(self, session: str) -> None:
         with suppress(FovealError):  # deleted, or its agent is not known here
@@ -429,15 +439,20 @@ class Runs:
                     await self.resume(session)
                 except SessionHeld:  # by somebody who goes on with it, or who only reads it
                     self._timers.mind(session, state.asked.values(), _LETTING_GO_S)
+                    if self._on_held is not None:
+                        await self._on_held(session)
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
-        self._begin_to_end()
+        await self._begin_to_end()
         await self._live.pause(timeout_s, ENDING)
 
-    def _begin_to_end(self) -> None:
+    async def _begin_to_end(self) -> None:
+        """Start nothing more. Runs that are just being begun are driven first, so that they end or rest as the others do."""
         self._is_draining = True
         self._timers.end()
+        if here := [task for task in self._beginning if task.get_loop() is asyncio.get_running_loop()]:
+            await asyncio.wait(here)
 
     def _agent(self, name: str) -> AgentDefinition:
         if name not in self._agents:
@@ -456,15 +471,34 @@ class Runs:
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
         return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._live.drive))
 
+    async def _driven_from(self, driver: RunDriver, beginning: Coroutine[Any, Any, str]) -> str:
+        """Begin or go on with a run, have it driven, and return its id.
+
+        That is done although the caller is cancelled meanwhile: the log may say already that it is under way.
+        """
+
+        async def begun() -> str:
+            await beginning
+            return await self._hand_on(driver)
+
+        task = asyncio.ensure_future(begun())
+        self._beginning.add(task)
+        task.add_done_callback(self._begun)
+        return await asyncio.shield(task)
+
+    def _begun(self, task: asyncio.Future[str]) -> None:
+        self._beginning.discard(task)
+        if not task.cancelled():
+            task.exception()  # of a caller that was cancelled, nobody else asks for it
+
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
         run, agent = driver.state.id, driver.agent.name
-        if self._queue is None and not self._is_draining:
+        if self._queue is None:
             self._live.drive(driver)
             return run
         await driver.let_go()
-        if self._queue is not None:
-            await self._queue.put(run, agent)
+        await self._queue.put(run, agent)
         return run
 
     async def _see_to(self, state: RunState) -> None:
@@ -493,10 +527,25 @@ class Runs:
         state = self.state(run)
         if state.status in ENDED and not isinstance(letter, StopRequest):
             raise BadInput(f"run {state.id} is {state.status}; say it with a new run of session {state.session!r}")
-        agent = self._agent_of(state)
-        await asyncio.to_thread(post, self.store, state.session, letter, redact=agent and agent.redact)
+        agent, is_new = self._agent_of(state), partial(self._is_new, state)
+        await asyncio.to_thread(
+            post, self.store, state.session, letter, redact=agent and agent.redact, may_be_put=is_new
+        )
         if (driver := self._live.driver_of(state.session)) is not None:
             driver.wake()
+
+    def _is_new(self, state: RunState, letter: Letter) -> bool:
+        """Return whether a message has not been said before: only an answer can have been. `BadInput` if its question has another
+        one, which the run has not read yet."""
+        if isinstance(letter, QuestionReply):
+            for given in answers_to(self.store, state, letter.answer.question):
+                if given == letter.answer:
+                    return False
+                raise BadInput(
+                    f"run {state.id} has an answer to {letter.answer.question!r} already: {given.decision or given.text!r:.80}; "
+                    "resume goes on with it"
+                )
+        return True
 
     async def _settle(self, state: RunState) -> bool:
         """Let a run that nobody drives read its inbox once: a wish to end it is granted. Return whether nobody else has it."""

@@ -2,12 +2,14 @@
 
 from collections import deque
 from collections.abc import Awaitable
+from contextlib import suppress
 
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.run_marks import SummaryPaid
 from foveal.agent.usage_cost import usage_usd
 from foveal.summary.question import Question
 from foveal.values.entry import Usage
+from foveal.writers.faults import describe
 from foveal.writers.port import Reply, Summariser, SummariserAnswer, Unanswered
 from foveal.writers.registry import find
 
@@ -20,6 +22,8 @@ class SummaryMeter:
         self._models = agent.policy.models
         self._summariser = agent.summariser or (find(named) if named else None)
         self._paid: deque[SummaryPaid] = deque()
+        self._asked: set[object] = set()
+        """The calls that are under way, each by an object of its own."""
 
     @property
     def summariser(self) -> Summariser | None:
@@ -29,16 +33,18 @@ class SummaryMeter:
             return None
 
         async def metered(question: Question) -> SummariserAnswer:
+            call = object()
+            self._asked.add(call)
             try:
                 answer = inner(question)
                 if isinstance(answer, Awaitable):
                     answer = await answer
-            except Unanswered as error:
-                if error.usage is not None:
-                    self._note(error.usage, None)
+            except BaseException as error:
+                usage = error.usage if isinstance(error, Unanswered) else None
+                self._end(call, *([] if usage is None and not _is_given_up(error) else [self._bill(usage, None)]))
                 raise
             reply = answer if isinstance(answer, Reply) else Reply("")
-            self._note(reply.usage, reply.cost_usd)
+            self._end(call, self._bill(reply.usage, reply.cost_usd))
             return answer
 
         metered.__name__ = getattr(inner, "__name__", type(inner).__name__)
@@ -48,6 +54,24 @@ class SummaryMeter:
         """Return the bills since the last time."""
         return [self._paid.popleft() for _ in range(len(self._paid))]
 
-    def _note(self, usage: Usage | None, cost_usd: float | None) -> None:
+    def give_up(self) -> list[SummaryPaid]:
+        """Return the bills since the last time, and those of calls that are under way: nobody waits for these any more, and their
+        cost is unknown."""
+        for call in tuple(self._asked):
+            self._end(call, SummaryPaid())
+        return self.take()
+
+    def _end(self, call: object, *bills: SummaryPaid) -> None:
+        """Keep the bill of a call that has ended, unless it was given up."""
+        with suppress(KeyError):
+            self._asked.remove(call)
+            self._paid.extend(bills)
+
+    def _bill(self, usage: Usage | None, cost_usd: float | None) -> SummaryPaid:
         usd = usage_usd(usage, self._models) if cost_usd is None and usage is not None else cost_usd
-        self._paid.append(SummaryPaid(usage, usd))
+        return SummaryPaid(usage, usd)
+
+
+def _is_given_up(error: BaseException) -> bool:
+    """Return whether somebody has stopped waiting for an answer: the provider may bill it, or not."""
+    return not isinstance(error, Exception) or "timeout" in describe(error).lower()

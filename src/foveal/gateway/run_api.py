@@ -55,6 +55,8 @@ class AgentLoop:
 
     def __init__(self) -> None:
         self._begun: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+        self._callers: asyncio.AbstractEventLoop | None = None
+        """The loop of the callers."""
 
     @property
     def has_begun(self) -> bool:
@@ -64,10 +66,17 @@ class AgentLoop:
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something on the loop, and wait for it on the caller's."""
         if self._begun is None:
+            self._callers = asyncio.get_running_loop()
             loop = asyncio.new_event_loop()
             self._begun = loop, threading.Thread(target=loop.run_forever, name="foveal-agents", daemon=True)
             self._begun[1].start()
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._begun[0]))
+
+    async def do_above(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the loop of the callers, and wait for it on this one."""
+        if self._callers is None:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._callers))
 
     async def close(self) -> None:
         """End the loop."""
@@ -86,8 +95,12 @@ class RunApi:
     ) -> None:
         self._sessions, self._tell = sessions, tell
         self._agents = {one.name: _offered(one) for one in agents}
-        self._runs = Runs(sessions.conversations.store, self._agents.values())
         self._loop = AgentLoop()
+        self._runs = Runs(
+            sessions.conversations.store,
+            self._agents.values(),
+            on_held=lambda session: self._loop.do_above(self._given_up(session)),
+        )
 
     async def recover(self) -> None:
         """Go on with the runs of this gateway's agents that its last process left behind, or paused when it ended."""
@@ -187,8 +200,7 @@ class RunApi:
         """Return a run when it ends or rests, or after the time as far as it has come."""
         run = await self.known(caller, name)
         if any(is_overdue(one, now_ms()) for one in (await self._so_far(run)).questions):
-            async with self._sessions.released(split_run(run)[0]):
-                pass  # it goes on without an answer
+            await self._given_up(split_run(run)[0])  # it goes on without an answer
         with suppress(TimeoutError):
             return await self._loop.do(self._runs.wait(run, given.timeout_s))
         return await self._so_far(run)
@@ -268,6 +280,10 @@ class RunApi:
         """Stop a run. One that rests needs its session for that, which another operation may have left open here."""
         async with self._sessions.released(split_run(await self.known(caller, name))[0]):
             return await self._on(caller, name, act)
+
+    async def _given_up(self, session: str) -> None:
+        async with self._sessions.released(session):
+            pass
 
     async def _so_far(self, run: str) -> RunOutcome:
         return await self._sessions.read(lambda: self._runs.outcome(run))
