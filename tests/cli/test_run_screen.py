@@ -1,5 +1,6 @@
 """Questions of `foveal run` on a terminal, and a terminal that is not there."""
 
+import signal
 import subprocess
 import sys
 
@@ -55,6 +56,14 @@ def test_ctrl_c_at_a_question_ends_the_command(asked):
     """At once, with the line that answers it later."""
     asked.type(INTERRUPT)
     assert asked.leave() == 130
+    assert "answer with: " in asked.text
+    assert status() == "awaiting_user"
+
+
+def test_a_supervisor_ends_the_command_as_ctrl_c_does(asked):
+    """SIGTERM leaves a run that somebody can go on with, and says how."""
+    asked.program.send_signal(signal.SIGTERM)
+    assert asked.leave() == 143
     assert "answer with: " in asked.text
     assert status() == "awaiting_user"
 

@@ -84,9 +84,8 @@ class LiveRuns:
         while live := self._under_way():  # those that they have spawned meanwhile, too
             left_s = None if until is None else max(0.0, until - time.monotonic())
             late = {one.ended for one in live}
-            if (
-                left_s != 0
-            ):  # without a pause nothing is waited for before they are told: a caller may be cancelled again
+            # Without a time, nothing is waited for before they are told: the caller may be cancelled again.
+            if left_s != 0:
                 _, late = await asyncio.wait(late, timeout=left_s)
             for one in live:
                 if one.ended in late:

@@ -116,7 +116,7 @@ def _frame() -> tuple[argparse.ArgumentParser, Any]:
         "foveal",
         description="The context engine for LLM agents.",
         epilog="`foveal COMMAND --help` has examples. Exit codes: 0 done; 1 a problem was found, or a run failed; 2 it could "
-        "not be done; 3 a run waits for you; 130 interrupted.",
+        "not be done; 3 a run waits for you; 130 interrupted; 143 terminated.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")

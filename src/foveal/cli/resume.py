@@ -3,7 +3,6 @@
 The answer that it waits for comes with it.
 """
 
-import asyncio
 from argparse import ArgumentParser, Namespace
 
 import msgspec
@@ -16,6 +15,7 @@ from foveal.agent.runs import Runs
 from foveal.agent.tools import UserAnswer
 from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, check_models, opened_agent
 from foveal.cli.arguments import add_store, existing_store
+from foveal.cli.interrupts import run_interruptible
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
 from foveal.cli.run_screen import shown
@@ -44,7 +44,7 @@ def run(args: Namespace, out: Output) -> int:
             _check_agent(state, agent, args)
             if queue is None:
                 check_models(agent)
-            return asyncio.run(_resume(Runs(store, [agent], queue=queue), args, out))
+            return run_interruptible(_resume(Runs(store, [agent], queue=queue), args, out))
 
 
 def _check_default(state: RunState, args: Namespace) -> None:

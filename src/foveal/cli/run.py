@@ -4,13 +4,13 @@ Everything is kept, and a run that was stopped goes on with `foveal resume`. Wit
 change the files of this folder, and asks before it runs a command.
 """
 
-import asyncio
 from argparse import ArgumentParser, Namespace
 
 from foveal.agent.agent import Agent
 from foveal.agent.runs import Runs
 from foveal.cli.agent_options import add_agent, check_models, model_before, opened_agent
 from foveal.cli.arguments import add_json, open_place, store_place
+from foveal.cli.interrupts import run_interruptible
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
 from foveal.cli.run_screen import shown
@@ -36,7 +36,7 @@ def run(args: Namespace, out: Output) -> int:
         if queue is None:
             check_models(agent)
         with open_place(store_place(args.store)) as store:
-            return asyncio.run(_run(agent, Runs(store, [agent], queue=queue), args, out))
+            return run_interruptible(_run(agent, Runs(store, [agent], queue=queue), args, out))
 
 
 async def _run(agent: Agent, runs: Runs, args: Namespace, out: Output) -> int:
