@@ -241,6 +241,27 @@ def test_a_tool_that_is_always_allowed_is_not_asked_about():
     assert step(having(CALLED, always=frozenset({"agent/look"}), agent="agent"), ETC, rules=ASK).ready[0].call == ETC
 
 
+def test_a_decision_about_a_call_counts_before_one_about_its_tool():
+    """Whoever denies a call, or edits it, and then allows the tool always, has said what is to become of that call."""
+    state = having(CALLED, always=frozenset({"agent/look"}), agent="agent")
+    denied = having(state, answers={KEY + APPROVAL: UserAnswer("never", "deny", source="user")})
+    assert refusal(step(denied, ETC, rules=ASK)) == ("[denied by the user: never]", "error")
+    edited = having(state, answers={KEY + APPROVAL: UserAnswer(decision="edit", arguments={"path": "/etc/hosts"})})
+    assert step(edited, ETC, rules=ASK).ready[0].call.arguments == '{"path":"/etc/hosts"}'
+
+
+def test_arguments_that_the_tool_cannot_take_leave_the_question_open():
+    """It is asked again, with what is wrong with them, and answered by the next decision."""
+    edit = UserAnswer(decision="edit", arguments={"paht": "/etc/hosts"})
+    (again,) = step(
+        having(CALLED, answers={KEY + APPROVAL: edit}, times_asked={KEY + APPROVAL: 1}), ETC, rules=ASK
+    ).questions
+    assert (again.id, again.arguments) == (f"{KEY}{APPROVAL}?2", ETC.arguments)
+    assert again.text.startswith("outside Not with the new arguments: look was not run: Object contains unknown field")
+    waiting = states(*BEGAN, *marks(UserAsked(again)))
+    assert step(having(waiting, newest="answer", open=CALLED.open), ETC, rules=ASK) == Wait((again,))
+
+
 def test_a_denial_is_a_result_with_its_reason():
     """The user's, or the rule's; an answer that decides nothing is a denial."""
     denied = having(CALLED, answers={KEY + APPROVAL: UserAnswer("not there", "deny")})

@@ -9,7 +9,8 @@ import pytest
 from foveal import Policy, stages
 from foveal.agent import ModelChoice, Runs, tool
 from foveal.agent.model_calls import ModelCall
-from foveal.agent.run_log import read_events
+from foveal.agent.run_log import read_events, read_run
+from foveal.testing.crash_points import cut_log
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
@@ -107,6 +108,33 @@ def test_a_call_that_was_given_up_has_an_unknown_price(store, come):
         return runs.cost(run)
 
     assert asyncio.run(talk()).own_usd is None
+
+
+def test_a_call_whose_process_died_has_an_unknown_price(store):
+    """Before anybody goes on with the run, and when it has ended: the provider may bill it, or not."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    agent = agent_with(FakeModel(says("", ("look", {})), says("Done."), *[says("Done.")] * 20), look)
+    asyncio.run(agent.run("Go.", session="s", store=store))
+    asking, costs = [], []
+    for entries in range(4, store.cards("s")[0].entries):
+        left = cut_log(store, "s", entries)
+        asking.append(read_run(left, "s").is_asking)
+        before = Runs(left).cost("s").own_usd
+
+        async def go_on(left=left):
+            runs = Runs(left, [agent])
+            await runs.recover()
+            return (await runs.wait("s", 20)).status
+
+        assert asyncio.run(go_on()) == "completed"
+        costs.append((before is None, Runs(left).cost("s").own_usd is None))
+    assert costs == [(one, one) for one in asking]
+    assert asking == [True, True, False, False, False, True, False, False]
 
 
 def test_an_empty_reply_has_the_price_of_the_model_that_was_asked(store):

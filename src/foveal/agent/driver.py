@@ -25,6 +25,7 @@ from foveal.agent.run_marks import (
     AT_REST,
     ENDED,
     AgentTook,
+    CallUnbilled,
     FirstModelNamed,
     InboxRead,
     MessageQueued,
@@ -233,7 +234,7 @@ class RunDriver:
         """Grant a wish to end the run or to let it rest, this one or one of the inbox, without driving it. Without one, nothing
         happens."""
         try:
-            state = await self.journal.open()
+            state = await self._opened_state()
             new = await asyncio.to_thread(letters, self.store, self.session, state.inbox)
             self._stop = wish or _wish_in(new)
             if self._stop is not None and state.status not in ENDED:
@@ -241,11 +242,20 @@ class RunDriver:
         finally:
             await self.journal.close()
 
+    async def _opened_state(self) -> RunState:
+        """Open the session and return the state of its newest run. A model call that a process began before it died may have been
+        billed, and nobody knows how much."""
+        state = await self.journal.open()
+        if state.is_asking:
+            known = self.agent.models[min(state.model, len(self.agent.models) - 1)]
+            await self.journal.write(CallUnbilled(known.model))
+        return self.state
+
     @asynccontextmanager
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""
-        state = await self.journal.open()
         try:
+            state = await self._opened_state()
             if state.spawned_by is not None and not state.handoffs:
                 self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
             yield state
@@ -522,8 +532,7 @@ class RunDriver:
         if stop.status in UNDER_WAY:
 
             def leave(session: Session) -> None:
-                left = [RunLeft()] if self.state.take_ups else []
-                self.journal.keep(session, *self._batch.not_begun(), *left)
+                self.journal.keep(session, *self._batch.not_begun(), RunLeft())
 
             await self.journal.do(leave)
             return RunOutcome.of(self.state)

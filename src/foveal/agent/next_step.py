@@ -319,28 +319,35 @@ class _Decisions(NamedTuple):
         ready = ReadyCall(call, key, tool, state.answers.get(key))
         if rule.verdict == "deny":
             return RefusedCall(call, f"[denied by a rule: {rule.reason or 'this call is not allowed'}]")
-        if rule.verdict == "allow" or allowed_name(state, call.name) in state.always:
-            return ready
         said = state.answers.get(asker)
+        # A decision about this call counts before one about all calls of its tool.
+        if rule.verdict == "allow" or (said is None and allowed_name(state, call.name) in state.always):
+            return ready
+        text = rule.reason or f"May {call.name} be called?"
         match said.decision if said else None:
             case None if why := _misfit(tool, call):
                 return RefusedCall(call, why, is_malformed=True)
             case None:
-                text = rule.reason or f"May {call.name} be called?"
-                named = question_id(asker, state.times_asked.get(asker, 0))
-                new = UserQuestion(named, "approval", text, DECISIONS, call.name, call.arguments, state.id)
-                return state.question_of(asker) or new
+                return self._question(call, asker, text)
             case "allow" | "always":
                 return ready
             case "edit" if said and said.arguments is not None:
                 edited = msgspec.json.encode(said.arguments).decode()
                 changed = msgspec.structs.replace(call, arguments=edited)
+                if why := _misfit(tool, changed):
+                    return self._question(call, asker, f"{text} Not with the new arguments: {why}")
                 note = f"[the user changed the arguments to {edited}]"
                 return ReadyCall(changed, key, tool, ready.answer, note)
             case _:
                 why = (said.text if said else "") or "no reason was given"
                 who = " by the user" if said and said.source == "user" else ""
                 return RefusedCall(call, f"[denied{who}: {why}]")
+
+    def _question(self, call: ToolCall, asker: str, text: str) -> UserQuestion:
+        """Return the open question whether a call may be made, or a new one."""
+        named = question_id(asker, self.state.times_asked.get(asker, 0))
+        new = UserQuestion(named, "approval", text, DECISIONS, call.name, call.arguments, self.state.id)
+        return self.state.question_of(asker) or new
 
 
 def _misfit(tool: Tool, call: ToolCall) -> str:

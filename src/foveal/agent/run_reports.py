@@ -164,8 +164,10 @@ def run_tree(store: Store, run: str) -> RunTree:
 
 def run_cost(store: Store, run: str) -> RunCost:
     """Return the model calls of a run and of its sub-agents, with their cost."""
-    _, events = read_named(store, run)
+    log, events = read_named(store, run)
     prices = list(bills_in(events))
+    if not is_past(log, events) and log.state.is_asking and not any(card.holder for card in store.cards(log.session)):
+        prices.append(None)  # of a process that has died in a model call
     own_usd = None if None in prices else sum(price for price in prices if price is not None)
     begun = [one.child for one in events if isinstance(one, ChildStarted)]
     children = tuple(child_cost(store, one) for one in begun)

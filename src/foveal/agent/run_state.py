@@ -16,6 +16,7 @@ from foveal.agent.run_marks import (
     CallMalformed,
     CallNotBegun,
     CallStarted,
+    CallUnbilled,
     ChildBegan,
     FirstModelNamed,
     HandoffAsked,
@@ -57,6 +58,7 @@ _OF_SESSION = frozenset(
         "always",
         "newest",
         "open",
+        "unanswered",
         "tools",
         "todos",
         "told",
@@ -73,6 +75,7 @@ _OF_BRANCH = (
     "newest",
     "answer",
     "open",
+    "unanswered",
     "tools",
     "repeated",
     "malformed",
@@ -169,6 +172,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The last words of the model in this run."""
     open: tuple[tuple[str, str], ...] = ()
     """Id and key of each call in the newest reply."""
+    unanswered: int = 0
+    """Calls in the newest reply that have no result yet."""
     tools: Mapping[str, str] = {}
     """Tool of each call in the newest reply, by the key of the call."""
     repeated: Mapping[str, int] = {}
@@ -227,6 +232,14 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Facts about models that the newest policy with such facts has, beside the built-in ones: prices among them."""
     usage: Mapping[str, RunUsage] = {}
     """The model calls of the run, by model."""
+    is_billed: bool = False
+    """Whether the price of the newest model call was told, as unknown perhaps; or no call was under way when the run was left."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a model is asked next; by a process that has died, it was asked already, and nobody has told the price."""
+        has_answered = self.newest == "answer" and not self.nudge
+        return self.status == "running" and not (has_answered or self.unanswered or self.is_billed)
 
     @property
     def todos_open(self) -> int:
@@ -276,14 +289,14 @@ def rewound(state: RunState, seq: int, earlier: RunState, begun: Collection[str]
 def _changes(state: RunState, body: Body, entry_id: str) -> dict[str, Any]:
     match body:
         case Message(role="user"):
-            return {"newest": "user", "turn": state.turn + 1, "repeated": {}, "malformed": 0}
+            return {"newest": "user", "turn": state.turn + 1, "repeated": {}, "malformed": 0, "is_billed": False}
         case Message(role="assistant"):
             return _reply(state, body, entry_id)
         case Message(role="tool"):
-            return {"newest": "tool", **_results(state, body, entry_id)}
+            return {"newest": "tool", "is_billed": False, **_results(state, body, entry_id)}
         case Usage() if state.status not in ENDED:  # otherwise of somebody who uses the session between its runs
             used = state.usage.get(body.model, RunUsage()).plus(body)
-            return {"usage": {**state.usage, body.model: used}}
+            return {"usage": {**state.usage, body.model: used}, "is_billed": True}
         case Note():
             return _mark(state, body)
         case Setup(policy=policy):
@@ -315,6 +328,7 @@ def _reply(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
         "newest": "answer",
         "answer": text or (state.answer if calls else ""),
         "open": keys,
+        "unanswered": len(calls),
         "tools": {key: call.name for (_, key), (_, call) in zip(keys, calls, strict=True)},
         "all_steps": state.all_steps + 1,
         "calls": state.calls + len(calls),
@@ -357,7 +371,7 @@ def _times_in_a_row(state: RunState, said: Mapping[str, str]) -> dict[str, int]:
 
 
 def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]:
-    """Return the count of malformed calls, and the results that are kept for further calls."""
+    """Return the counts of results and of malformed calls, and the results that are kept for further calls."""
     malformed, malformed_at, cached = state.malformed, state.malformed_at, dict(state.cached)
     for part in message.parts:
         if isinstance(part, ToolResult):
@@ -369,7 +383,8 @@ def _results(state: RunState, message: Message, entry_id: str) -> dict[str, Any]
                 cached[state.said[part.call]] = CachedResult(entry_id, part.call, scope, state.turn)
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     counted = {"malformed": malformed, "malformed_at": malformed_at}
-    return {**counted, "cached": cached, "results": state.results + results}
+    left = max(0, state.unanswered - results)
+    return {**counted, "cached": cached, "results": state.results + results, "unanswered": left}
 
 
 def todos_in(arguments: str) -> list[dict[str, Any]]:
@@ -398,7 +413,7 @@ def _mark(state: RunState, note: Note) -> dict[str, Any]:
             waiting = {"steering": steering, "following": () if state.status == "cancelled" else state.following}
             return {**reset, **own, **waiting, "status": "pending"}
         case StatusSet(status=status, reason=reason):
-            return {"status": status, "reason": reason, "take_ups": 0}
+            return {"status": status, "reason": reason, "take_ups": 0, "is_billed": False}
         case CallStarted(call=call, key=key, cache=scope):
             caching = {**state.caching, call: scope} if scope else state.caching
             return {"started": state.started | {key}, "caching": caching}
@@ -437,11 +452,13 @@ def _of_model(state: RunState, mark: RunMark | None) -> dict[str, Any]:
         case ReplyTruncated(in_call=in_call):
             return {"is_call_cut": True} if in_call else {} if state.open else {"newest": "cut_off"}
         case ModelSwitched(place=place):
-            return {"model": place}
+            return {"model": place, "is_billed": False}
+        case CallUnbilled():
+            return {"is_billed": True}
         case FirstModelNamed(model=model):
             return {"model": 0, "first_model": model}
         case ModelNudged(why=why):
-            return {"nudge": why}
+            return {"nudge": why, "is_billed": False}
         case _:
             return _of_agents(state, mark)
 
@@ -450,9 +467,9 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
     """Return the changes by a mark about others: agents below, those that take over, and processes that take up."""
     match mark:
         case RunTaken(done=done):
-            return {"take_ups": state.take_ups + 1 if done == state.done else 1, "done": done}
+            return {"take_ups": state.take_ups + 1 if done == state.done else 1, "done": done, "is_billed": False}
         case RunLeft():
-            return {"take_ups": 0}
+            return {"take_ups": 0, "is_billed": True}
         case ChildBegan(call=call, child=named, is_detached=is_detached):
             child = run_below(state, named)
             spawned = (*state.spawned, child) if is_detached else state.spawned
