@@ -5,7 +5,8 @@ import io
 
 import pytest
 
-from foveal.agent import Agent
+from foveal import Policy
+from foveal.agent import Agent, Limits
 from foveal.cli.chat_session import ChatSession
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
@@ -86,3 +87,35 @@ def test_a_chat_goes_on_whose_sub_agent_has_a_damaged_log(monkeypatch):
     with open_store() as store:
         chat = asyncio.run(talk())
         assert (chat.runs.outcome("s#2").text, chat.usd) == ("Done.", None)
+
+
+class GatedModel(FakeModel):
+    """Answers when the gate is open."""
+
+    def __init__(self, *replies):
+        super().__init__(*replies)
+        self.gate = asyncio.Event()
+
+    async def complete(self, request):
+        await self.gate.wait()
+        async for event in super().complete(request):
+            yield event
+
+
+@pytest.mark.parametrize("remind", [True, False])
+def test_a_message_that_waited_is_shown_behind_the_reminders_of_the_run(remind):
+    """The run reminds the model beside the prompt or in the user's place; only the user's words are shown, above their answer."""
+
+    async def talk():
+        model = GatedModel(says("Thin."), says("Still."), says(FOUND))
+        chat = chat_of(agent_with(model, limits=Limits(thin_answer=100), policy=Policy(remind=remind)), store)
+        await chat.say("First.")
+        await chat.say("Second.")
+        model.gate.set()
+        await chat.settled()
+        return chat.terminal.out.stream.getvalue()
+
+    with open_store() as store:
+        shown = asyncio.run(talk())
+    assert [line for line in shown.splitlines() if line.startswith("› ")] == ["› Second."]
+    assert f"Still.\n› Second.\n{FOUND}" in shown

@@ -30,6 +30,7 @@ from foveal.agent.run_events import (
     ToolEnded,
     UserSpoke,
     kept_id,
+    place_of,
 )
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
@@ -38,7 +39,7 @@ from foveal.agent.runs import Runs
 from foveal.agent.spending import bills_in
 from foveal.agent.tools import UserQuestion
 from foveal.analysis.inspect.stored_session import branch_of
-from foveal.cli.chat_history import past_of
+from foveal.cli.chat_history import LAST_WORDS, past_of
 from foveal.cli.chat_names import with_files, without_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line
@@ -112,8 +113,8 @@ class ChatSession:
         self.queue_mode: QueueMode = "one"
         self.is_scripted = is_scripted
         """Whether the scripted provider answers, which bills nothing."""
-        self._unshown = 0
-        """Messages to come that are not shown when they are heard: they were just typed, or are reminders of the run."""
+        self._is_just_typed = False
+        """Whether the next message is not shown when it is heard: it is on the screen."""
         self._tools: dict[str, str] = {}
         """The tool of each call that was shown."""
         self._newest_call = ""
@@ -134,6 +135,8 @@ class ChatSession:
     def use(self, session: str) -> None:
         """Go on with the conversation of this name."""
         self.session, self.run, self._seen, self.queued = session, "", 0, 0
+        self._own_place = 0
+        """Place in the log behind a reminder: a message there is of the run."""
         self.pressure: Pressure | None = None
         self.usd: float | None
         self._read_past()
@@ -222,15 +225,15 @@ class ChatSession:
         elif self.is_busy:
             await self._queue(text)
         else:
-            await self._begin([text], just_typed=1)
+            await self._begin([text], is_just_typed=True)
 
-    async def _begin(self, messages: Sequence[str], *, just_typed: int = 0) -> None:
+    async def _begin(self, messages: Sequence[str], *, is_just_typed: bool = False) -> None:
         """Begin a run with the first message; the others wait for its answer. A run that was left is ended."""
         state = read_run(self.store, self.session)
         if state.run and state.status not in ENDED:
             await self.runs.cancel(self.session, "the user said something else")
         text, files = self._with_files(messages[0])
-        self._unshown = just_typed
+        self._is_just_typed = is_just_typed
         self.run = await self.runs.start(self.agent, text, session=self.session, files=files)
         try:
             for one in messages[1:]:
@@ -387,10 +390,10 @@ class ChatSession:
                 return
             case StepStarted(tokens=tokens, limit=limit):
                 self.pressure = Pressure(tokens, limit)
-            case UserSpoke(text=text):
-                self._hear(text)
-            case ModelReminded():
-                self._unshown += 1
+            case UserSpoke(id=place, text=text):
+                self._hear(text, place_of(place))
+            case ModelReminded(id=place):
+                self._own_place = place_of(place) + 1
             case ModelReplied():
                 self._has_come = True
                 self.terminal.end_words()
@@ -398,11 +401,14 @@ class ChatSession:
                 self._tell_event(event)
         self.refresh()
 
-    def _hear(self, text: str) -> None:
+    def _hear(self, text: str, place: int) -> None:
         """Show a message that has waited, now that it is heard: the words below it are the answer to it."""
         self._has_come = False
-        if self._unshown:
-            self._unshown -= 1
+        if place == self._own_place or text == LAST_WORDS:
+            self._own_place = place + 1
+            return
+        if self._is_just_typed:
+            self._is_just_typed = False
             return
         self.queued = max(0, self.queued - 1)
         self.terminal.end_words()
