@@ -7,12 +7,13 @@ import pytest
 
 from foveal import Policy
 from foveal.agent import Agent, Limits
+from foveal.agent.built_in_tools import built_in_tools
 from foveal.cli.chat_session import ChatSession
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
 from foveal.stores import open_store
 
-from ..agent.conftest import FakeModel, agent_with, damage, says
+from ..agent.conftest import FakeModel, agent_with, calls, damage, says
 
 FOUND = "The cookie is set twice, in login.py, lines 12 and 40, which I have read twice over. " * 4
 
@@ -119,3 +120,21 @@ def test_a_message_that_waited_is_shown_behind_the_reminders_of_the_run(remind):
         shown = asyncio.run(talk())
     assert [line for line in shown.splitlines() if line.startswith("› ")] == ["› Second."]
     assert f"Still.\n› Second.\n{FOUND}" in shown
+
+
+def test_the_foot_begins_with_what_the_agent_does():
+    """That it works, or waits for an answer: a narrow screen cuts the end of the line."""
+
+    async def talk():
+        model = GatedModel(calls("ask_human", question="Which?"))
+        chat = chat_of(agent_with(model, *built_in_tools(("ask_human",))), store)
+        await chat.say("Go.")
+        working = chat.status
+        model.gate.set()
+        await chat.settled()
+        return working, chat.status
+
+    with open_store() as store:
+        working, waiting = asyncio.run(talk())
+    assert working.startswith("working, Esc interrupts · ")
+    assert waiting.startswith("waits for your answer · ")

@@ -176,15 +176,15 @@ class ChatSession:
 
     @property
     def status(self) -> str:
-        """The line with the model, tokens, pressure and cost."""
-        said = ["scripted, no cost" if self.is_scripted else self.model_name]
+        """The line with the model, tokens, pressure and cost; first, whether it works or waits: a narrow screen cuts the end."""
+        said = ["working, Esc interrupts"] if self.is_busy else ["waits for your answer"] if self.questions else []
+        said.append("scripted, no cost" if self.is_scripted else self.model_name)
         if shown := self.pressure:
             said.append(f"{shown.tokens:,} of {shown.limit:,} tokens ({shown.share:.0%})")
             said += [f"pressure {shown.level}"] if shown.level != "none" else []
         if not self.is_scripted:
             said.append("cost unknown" if self.usd is None else f"${self.usd:.4f}")
         said += [f"{self.queued} queued"] if self.queued else []
-        said += ["working, Esc interrupts"] if self.is_busy else ["waits for your answer"] if self.questions else []
         return " · ".join(said)
 
     def greet(self) -> None:
