@@ -138,3 +138,22 @@ def test_the_foot_begins_with_what_the_agent_does():
         working, waiting = asyncio.run(talk())
     assert working.startswith("working, Esc interrupts · ")
     assert waiting.startswith("waits for your answer · ")
+
+
+def test_the_result_of_a_call_of_an_earlier_chat_is_shown_with_its_tool():
+    """A question that was answered after the chat was opened again is told by the name of its tool, not by the id of its call."""
+
+    async def talk():
+        agent = agent_with(
+            FakeModel(calls("ask_human", question="Which?"), says("Good.")), *built_in_tools(("ask_human",))
+        )
+        first = chat_of(agent, store)
+        await first.say("Go.")
+        await first.settled()
+        again = chat_of(agent, store)
+        await again.say("green")
+        await again.settled()
+        return again.terminal.out.stream.getvalue()
+
+    with open_store() as store:
+        assert "  ask_human: green\n" in asyncio.run(talk())

@@ -46,7 +46,7 @@ from foveal.cli.run_screen import answer_from, event_line, question_line
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text.display import one_line, visible
-from foveal.values.entry import Message, Stored, Text, ToolResult
+from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
 from foveal.values.errors import BadInput, FovealError, StoreError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
@@ -115,8 +115,6 @@ class ChatSession:
         """Whether the scripted provider answers, which bills nothing."""
         self._is_just_typed = False
         """Whether the next message is not shown when it is heard: it is on the screen."""
-        self._tools: dict[str, str] = {}
-        """The tool of each call that was shown."""
         self._newest_call = ""
         """The call whose line is the last one on the screen."""
         self._has_come = False
@@ -137,6 +135,8 @@ class ChatSession:
         self.session, self.run, self._seen, self.queued = session, "", 0, 0
         self._own_place = 0
         """Place in the log behind a reminder: a message there is of the run."""
+        self._tools: dict[str, str] = {}
+        """The tool of each call that was shown, or that an earlier chat has shown."""
         self.pressure: Pressure | None = None
         self.usd: float | None
         self._read_past()
@@ -439,8 +439,16 @@ class ChatSession:
         lines = sum(len(one.text.splitlines()) if isinstance(one, Text) else one.lines for one in texts)
         first = one_line(event.text.strip().partition("\n")[0], _DIGEST_CHARS) or "nothing"
         whole = "" if lines <= 1 and size <= _DIGEST_CHARS else f" ({lines:,} line{'s' * (lines != 1)}, {size:,} bytes)"
-        tool = "" if event.call == self._newest_call else f"{self._tools.get(event.call, event.call)}: "
+        tool = "" if event.call == self._newest_call else f"{self._tool_of(event)}: "
         return f"  {tool}{first}{whole}"
+
+    def _tool_of(self, event: ToolEnded) -> str:
+        """Return the tool of a call; that of one that this chat has not shown is in the log."""
+        if event.call not in self._tools:
+            for entry in branch_of(self.store, event.scope.session):
+                parts = entry.body.parts if isinstance(entry.body, Message) else ()
+                self._tools |= {one.id: one.name for one in parts if isinstance(one, ToolCall)}
+        return self._tools.get(event.call, event.call)
 
     def _count(self, event: RunEvent) -> None:
         while isinstance(event, ChildTold):
