@@ -687,3 +687,10 @@ def test_the_scripted_provider_costs_nothing(provider, piped):
     told = piped("First.", "/cost", options=("--provider", "scripted"))
     assert re.search(r"^\[scripted, no cost · [\d,]+ of", told, re.MULTILINE)
     assert "at the prices of gpt-5; the scripted provider bills nothing" in told
+
+
+def test_the_scripted_provider_gives_the_final_answer_without_calls(folder, piped):
+    """It looks around once, and calls no tool where the agent asks for the final answer."""
+    (folder / "agent.toml").write_text('model = "gpt-5"\ntools = ["list_files"]\nfinalize = "Write it."\n')
+    told = piped("First.", options=("--provider", "scripted", "--agent", "agent.toml"))
+    assert told.count("→ list_files") == 1
