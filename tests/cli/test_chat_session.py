@@ -22,6 +22,13 @@ def chat_of(agent, store) -> ChatSession:
     return ChatSession(agent, store, PlainTerminal(Output(io.StringIO())), session="s")
 
 
+def shown_by(chat: ChatSession) -> str:
+    """Everything that a chat has printed."""
+    stream = chat.terminal.out.stream
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue()
+
+
 def agent_that(calls: str) -> Agent:
     """An agent whose first reply gives a sub-agent a task, by `delegate` or by `spawn`."""
 
@@ -114,7 +121,7 @@ def test_a_message_that_waited_is_shown_behind_the_reminders_of_the_run(remind):
         await chat.say("Second.")
         model.gate.set()
         await chat.settled()
-        return chat.terminal.out.stream.getvalue()
+        return shown_by(chat)
 
     with open_store() as store:
         shown = asyncio.run(talk())
@@ -153,7 +160,7 @@ def test_the_result_of_a_call_of_an_earlier_chat_is_shown_with_its_tool():
         again = chat_of(agent, store)
         await again.say("green")
         await again.settled()
-        return again.terminal.out.stream.getvalue()
+        return shown_by(again)
 
     with open_store() as store:
         assert "  ask_human: green\n" in asyncio.run(talk())
