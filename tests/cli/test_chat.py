@@ -139,6 +139,20 @@ def test_the_newest_words_of_a_paragraph_are_shown_before_it_ends(chat, provider
 
 
 @needs_chat
+def test_a_line_that_is_typed_while_words_come_leaves_them_once_on_the_screen(chat, provider):
+    """The unfinished block stays above the input line, and not also above the line that was typed."""
+    go_on = threading.Event()
+    provider.script(Turn("word0 word1 word2 word3 word4.", stall_after=6, stall_until=go_on), Turn("Two."))
+    terminal = chat()
+    terminal.say("First.")
+    terminal.see("word0")
+    terminal.say("Second.")
+    assert terminal.see("1 queued").count("word0") == 1
+    go_on.set()
+    assert terminal.see("Two.").count("word0") == 1
+
+
+@needs_chat
 @pytest.mark.parametrize(
     ("text", "columns", "rows"),
     [
@@ -673,3 +687,10 @@ def test_the_scripted_provider_costs_nothing(provider, piped):
     told = piped("First.", "/cost", options=("--provider", "scripted"))
     assert re.search(r"^\[scripted, no cost · [\d,]+ of", told, re.MULTILINE)
     assert "at the prices of gpt-5; the scripted provider bills nothing" in told
+
+
+def test_the_scripted_provider_gives_the_final_answer_without_calls(folder, piped):
+    """It looks around once, and calls no tool where the agent asks for the final answer."""
+    (folder / "agent.toml").write_text('model = "gpt-5"\ntools = ["list_files"]\nfinalize = "Write it."\n')
+    told = piped("First.", options=("--provider", "scripted", "--agent", "agent.toml"))
+    assert told.count("→ list_files") == 1

@@ -5,19 +5,28 @@ import io
 
 import pytest
 
-from foveal.agent import Agent
+from foveal import Policy
+from foveal.agent import Agent, Limits
+from foveal.agent.built_in_tools import built_in_tools
 from foveal.cli.chat_session import ChatSession
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
 from foveal.stores import open_store
 
-from ..agent.conftest import FakeModel, agent_with, damage, says
+from ..agent.conftest import FakeModel, agent_with, calls, damage, says
 
 FOUND = "The cookie is set twice, in login.py, lines 12 and 40, which I have read twice over. " * 4
 
 
 def chat_of(agent, store) -> ChatSession:
     return ChatSession(agent, store, PlainTerminal(Output(io.StringIO())), session="s")
+
+
+def shown_by(chat: ChatSession) -> str:
+    """Everything that a chat has printed."""
+    stream = chat.terminal.out.stream
+    assert isinstance(stream, io.StringIO)
+    return stream.getvalue()
 
 
 def agent_that(calls: str) -> Agent:
@@ -86,3 +95,72 @@ def test_a_chat_goes_on_whose_sub_agent_has_a_damaged_log(monkeypatch):
     with open_store() as store:
         chat = asyncio.run(talk())
         assert (chat.runs.outcome("s#2").text, chat.usd) == ("Done.", None)
+
+
+class GatedModel(FakeModel):
+    """Answers when the gate is open."""
+
+    def __init__(self, *replies):
+        super().__init__(*replies)
+        self.gate = asyncio.Event()
+
+    async def complete(self, request):
+        await self.gate.wait()
+        async for event in super().complete(request):
+            yield event
+
+
+@pytest.mark.parametrize("remind", [True, False])
+def test_a_message_that_waited_is_shown_behind_the_reminders_of_the_run(remind):
+    """The run reminds the model beside the prompt or in the user's place; only the user's words are shown, above their answer."""
+
+    async def talk():
+        model = GatedModel(says("Thin."), says("Still."), says(FOUND))
+        chat = chat_of(agent_with(model, limits=Limits(thin_answer=100), policy=Policy(remind=remind)), store)
+        await chat.say("First.")
+        await chat.say("Second.")
+        model.gate.set()
+        await chat.settled()
+        return shown_by(chat)
+
+    with open_store() as store:
+        shown = asyncio.run(talk())
+    assert [line for line in shown.splitlines() if line.startswith("› ")] == ["› Second."]
+    assert f"Still.\n› Second.\n{FOUND}" in shown
+
+
+def test_the_foot_begins_with_what_the_agent_does():
+    """That it works, or waits for an answer: a narrow screen cuts the end of the line."""
+
+    async def talk():
+        model = GatedModel(calls("ask_human", question="Which?"))
+        chat = chat_of(agent_with(model, *built_in_tools(("ask_human",))), store)
+        await chat.say("Go.")
+        working = chat.status
+        model.gate.set()
+        await chat.settled()
+        return working, chat.status
+
+    with open_store() as store:
+        working, waiting = asyncio.run(talk())
+    assert working.startswith("working, Esc interrupts · ")
+    assert waiting.startswith("waits for your answer · ")
+
+
+def test_the_result_of_a_call_of_an_earlier_chat_is_shown_with_its_tool():
+    """A question that was answered after the chat was opened again is told by the name of its tool, not by the id of its call."""
+
+    async def talk():
+        agent = agent_with(
+            FakeModel(calls("ask_human", question="Which?"), says("Good.")), *built_in_tools(("ask_human",))
+        )
+        first = chat_of(agent, store)
+        await first.say("Go.")
+        await first.settled()
+        again = chat_of(agent, store)
+        await again.say("green")
+        await again.settled()
+        return shown_by(again)
+
+    with open_store() as store:
+        assert "  ask_human: green\n" in asyncio.run(talk())

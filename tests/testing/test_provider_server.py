@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from foveal.testing.provider import Read, Refusal, ScriptedProvider, Step, Turn
+from foveal.testing.provider.__main__ import improvise
 
 from .small_agents import AGENTS, ASKED, CLIENTS, ChatAgent, GeminiAgent, MessagesAgent
 
@@ -276,6 +277,49 @@ def test_a_provider_without_a_script_improvises(monkeypatch):
         with served(*words) as (url, _):
             assert send(url, "POST", "/v1/chat/completions", CHAT)[0] == 200
             assert send(url, "POST", "/v1/chat/completions", orphan.encode())[0] == expected
+
+
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+SAID = [{"role": "user", "content": "Look."}]
+FORBIDDING: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {
+        "messages": SAID,
+        "tools": [{"type": "function", "function": {"name": "read_file", "parameters": SCHEMA}}],
+        "tool_choice": "none",
+    },
+    "/v1/responses": {
+        "input": SAID,
+        "tools": [{"type": "function", "name": "read_file", "parameters": SCHEMA}],
+        "tool_choice": "none",
+    },
+    "/v1/messages": {
+        "max_tokens": 9,
+        "messages": SAID,
+        "tools": [{"name": "read_file", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "none"},
+    },
+    "/v1beta/models/gemini-2.5-pro:generateContent": {
+        "contents": [{"role": "user", "parts": [{"text": "Look."}]}],
+        "tools": [{"functionDeclarations": [{"name": "read_file", "parameters": SCHEMA}]}],
+        "toolConfig": {"functionCallingConfig": {"mode": "NONE"}},
+    },
+}
+"""For the path of each format, a request that offers a tool and forbids to call it."""
+
+
+@pytest.mark.parametrize("path", FORBIDDING)
+@pytest.mark.parametrize("step", [Step("Words.", do=(Read("a.py"),)), Step(do=(Read("a.py"),)), None])
+def test_no_tool_is_called_where_the_request_forbids_it(provider, path, step):
+    """A step of a script is its words alone, or a side answer if it has none; an improvised answer is words, too."""
+    if step:
+        provider.play(step, side="Words.")
+    else:
+        provider.improvise = improvise
+    body = {"model": "gpt-5", **FORBIDDING[path]}
+    status, reply = send(provider.url, "POST", path, json.dumps(body).encode())
+    told = json.dumps({name: reply[name] for name in ("choices", "output", "content", "candidates") if name in reply})
+    assert (status, "read_file" in told) == (200, False)
+    assert ("Words." if step else "nobody thought about it") in told
 
 
 def test_a_bad_script_ends_the_server_with_its_reason(tmp_path):

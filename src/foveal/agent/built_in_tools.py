@@ -51,7 +51,7 @@ def todo_read(ctx: ToolContext) -> str:
 async def ask_human(
     ctx: ToolContext,
     question: str,
-    options: Annotated[list[str], msgspec.Meta(description="answers to choose from, if there are some")] = [],  # noqa: B006 - copied
+    options: Annotated[list[str], msgspec.Meta(description="answers to suggest; the user may give another")] = [],  # noqa: B006 - copied
     otherwise: Annotated[str | None, msgspec.Meta(description="the answer to go on with if nobody answers")] = None,
 ) -> str:
     """Ask the user, if the task cannot be done well without an answer. The answer may take long."""

@@ -112,7 +112,8 @@ def plain_text(text: T) -> T:
 class AskUser(Exception):
     """Raised by a tool that needs an answer. The run waits for it, for days if need be, and the tool is then called again.
 
-    After `timeout_s`, by default that of the agent's limits, the tool gets the answer `otherwise`, or a denial.
+    The options are suggestions: any text may be the answer. After `timeout_s`, by default that of the agent's limits, the tool
+    gets the answer `otherwise`, or a denial.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from foveal.dialects import find_dialect
 from foveal.dialects.tools import read_tools
 from foveal.models.catalogue import all_models, find
 from foveal.testing.provider import Call, ReceivedRequest, ScriptedProvider, Turn
-from foveal.testing.provider.tools import sample_arguments
+from foveal.testing.provider.tools import forbids_calls, sample_arguments
 from foveal.values.errors import BadInput, FovealError, NotFound
 
 SCRIPTED = "scripted"
@@ -164,11 +164,11 @@ def _usual_model() -> ModelChoice:
 
 
 def _improvise(request: ReceivedRequest) -> Turn:
-    """Return a call of a harmless tool after the user's message, and a short text after its result."""
+    """Return a call of a harmless tool after the user's message; a short text after its result, and where calls are forbidden."""
     asked = find_dialect(request.dialect).reader.request(request.body)
     tools = {one.name: one for one in read_tools(asked.tools)}
     newest = asked.messages[-1] if asked.messages else None
-    if tools and newest is not None and newest.role == "user":
+    if tools and newest is not None and newest.role == "user" and not forbids_calls(request.body):
         name = "list_files" if "list_files" in tools else next(iter(tools))
         arguments = {} if name == "list_files" else sample_arguments(tools[name].parameters)
         return Turn("I look around first.", (Call(f"call_{len(request.raw)}", name, arguments),))

@@ -3,11 +3,14 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from foveal.agent.run_marks import ModelNudged, mark_in
+from foveal.agent.model_step import LAST_STEP
+from foveal.agent.run_marks import MessageQueued, ModelNudged, mark_in
 from foveal.cli.chat_names import without_files
 from foveal.text.display import one_line
 from foveal.values.entry import ATTACHED, Entry, Message, Note, Stored, Text
 
+LAST_WORDS = f"[{LAST_STEP}]"
+"""The words for the last step where they are in the user's place: no mark comes before them."""
 _TEXT_CHARS = 70
 
 
@@ -26,19 +29,24 @@ class ChatPast(NamedTuple):
 
 
 def said_messages(branch: Iterable[Entry]) -> list[Entry]:
-    """Return the messages of the user, without files that came with them and without reminders that the run wrote."""
+    """Return the messages of the user, without files that came with them and without words of the run in the user's place.
+
+    Those come directly behind the mark that the model is reminded; words beside the prompt leave only the mark. Every message
+    of the user comes behind another mark.
+    """
     found: list[Entry] = []
-    reminders = 0
+    own = {LAST_WORDS}
+    is_reminder = False
     for entry in branch:
         match entry.body:
-            case Note() as note if isinstance(mark_in(note), ModelNudged):
-                reminders += 1
-            case Message(role="user") if entry.author != ATTACHED and reminders:
-                reminders -= 1
+            case Note() as note:
+                mark = mark_in(note)
+                is_reminder = isinstance(mark, ModelNudged)
+                own |= {mark.text} if isinstance(mark, MessageQueued) and mark.is_own else set()
             case Message(role="user") if entry.author != ATTACHED:
-                found.append(entry)
+                found += [] if is_reminder or message_text(entry) in own else [entry]
             case _:
-                pass
+                is_reminder = False
     return found
 
 

@@ -30,6 +30,8 @@ _MENU_ROWS = 6
 """Rows that are kept free below the input line, for names to choose from; fewer on a screen of less than 14 rows."""
 _FOOT_ROWS = 2
 """Rows of the input line, and of the line with tokens and cost."""
+_SIGN = FormattedText([("bold", "› ")])
+"""The sign of the input line."""
 _WRAPPED_CHARS = 10_000
 """Characters of a line that are wrapped again whenever words come: about twice as many as fill a terminal."""
 _KEY_PAUSE_S = 0.05
@@ -108,14 +110,18 @@ class PromptTerminal:
                 await commands.hear(line)
 
     def _above_input(self) -> FormattedText:
-        """Return the last rows of the unfinished block of a reply, and the sign of the input line."""
-        size = get_app().output.get_size()
+        """Return the last rows of the unfinished block of a reply, and the sign of the input line. A line that was typed
+        stays on the screen without those rows: they are drawn above the next input line, and would be there twice."""
+        app = get_app()
+        if app.is_done:
+            return _SIGN
+        size = app.output.get_size()
         menu = min(_MENU_ROWS, max(0, size.rows - _FOOT_ROWS) // 2)
         if self._session is not None:
             self._session.reserve_space_for_menu = menu
         most = max(1, min(_LIVE_ROWS, size.rows - _FOOT_ROWS - menu))
         rows = last_rows(visible(self._blocks.unfinished), size.columns, most)
-        return FormattedText([("", "".join(f"{row}\n" for row in rows)), ("bold", "› ")])
+        return FormattedText([("", "".join(f"{row}\n" for row in rows)), *_SIGN])
 
     def _print(self, block: str) -> None:
         Console(file=sys.stdout, force_terminal=True, width=self.out.columns).print(Markdown(visible(block)), end="\n")

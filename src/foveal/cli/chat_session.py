@@ -30,6 +30,7 @@ from foveal.agent.run_events import (
     ToolEnded,
     UserSpoke,
     kept_id,
+    place_of,
 )
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import ENDED
@@ -38,14 +39,14 @@ from foveal.agent.runs import Runs
 from foveal.agent.spending import bills_in
 from foveal.agent.tools import UserQuestion
 from foveal.analysis.inspect.stored_session import branch_of
-from foveal.cli.chat_history import past_of
+from foveal.cli.chat_history import LAST_WORDS, past_of
 from foveal.cli.chat_names import with_files, without_files
 from foveal.cli.output import Output
 from foveal.cli.run_screen import answer_from, event_line, question_line
 from foveal.stores import rows as log
 from foveal.stores.port import Store
 from foveal.text.display import one_line, visible
-from foveal.values.entry import Message, Stored, Text, ToolResult
+from foveal.values.entry import Message, Stored, Text, ToolCall, ToolResult
 from foveal.values.errors import BadInput, FovealError, StoreError
 from foveal.values.events import Pressure
 from foveal.writers.faults import describe
@@ -112,10 +113,8 @@ class ChatSession:
         self.queue_mode: QueueMode = "one"
         self.is_scripted = is_scripted
         """Whether the scripted provider answers, which bills nothing."""
-        self._unshown = 0
-        """Messages to come that are not shown when they are heard: they were just typed, or are reminders of the run."""
-        self._tools: dict[str, str] = {}
-        """The tool of each call that was shown."""
+        self._is_just_typed = False
+        """Whether the next message is not shown when it is heard: it is on the screen."""
         self._newest_call = ""
         """The call whose line is the last one on the screen."""
         self._has_come = False
@@ -134,6 +133,10 @@ class ChatSession:
     def use(self, session: str) -> None:
         """Go on with the conversation of this name."""
         self.session, self.run, self._seen, self.queued = session, "", 0, 0
+        self._own_place = 0
+        """Place in the log behind a reminder: a message there is of the run."""
+        self._tools: dict[str, str] = {}
+        """The tool of each call that was shown, or that an earlier chat has shown."""
         self.pressure: Pressure | None = None
         self.usd: float | None
         self._read_past()
@@ -173,15 +176,15 @@ class ChatSession:
 
     @property
     def status(self) -> str:
-        """The line with the model, tokens, pressure and cost."""
-        said = ["scripted, no cost" if self.is_scripted else self.model_name]
+        """The line with the model, tokens, pressure and cost; first, whether it works or waits: a narrow screen cuts the end."""
+        said = ["working, Esc interrupts"] if self.is_busy else ["waits for your answer"] if self.questions else []
+        said.append("scripted, no cost" if self.is_scripted else self.model_name)
         if shown := self.pressure:
             said.append(f"{shown.tokens:,} of {shown.limit:,} tokens ({shown.share:.0%})")
             said += [f"pressure {shown.level}"] if shown.level != "none" else []
         if not self.is_scripted:
             said.append("cost unknown" if self.usd is None else f"${self.usd:.4f}")
         said += [f"{self.queued} queued"] if self.queued else []
-        said += ["working, Esc interrupts"] if self.is_busy else ["waits for your answer"] if self.questions else []
         return " · ".join(said)
 
     def greet(self) -> None:
@@ -222,15 +225,15 @@ class ChatSession:
         elif self.is_busy:
             await self._queue(text)
         else:
-            await self._begin([text], just_typed=1)
+            await self._begin([text], is_just_typed=True)
 
-    async def _begin(self, messages: Sequence[str], *, just_typed: int = 0) -> None:
+    async def _begin(self, messages: Sequence[str], *, is_just_typed: bool = False) -> None:
         """Begin a run with the first message; the others wait for its answer. A run that was left is ended."""
         state = read_run(self.store, self.session)
         if state.run and state.status not in ENDED:
             await self.runs.cancel(self.session, "the user said something else")
         text, files = self._with_files(messages[0])
-        self._unshown = just_typed
+        self._is_just_typed = is_just_typed
         self.run = await self.runs.start(self.agent, text, session=self.session, files=files)
         try:
             for one in messages[1:]:
@@ -387,10 +390,10 @@ class ChatSession:
                 return
             case StepStarted(tokens=tokens, limit=limit):
                 self.pressure = Pressure(tokens, limit)
-            case UserSpoke(text=text):
-                self._hear(text)
-            case ModelReminded():
-                self._unshown += 1
+            case UserSpoke(id=place, text=text):
+                self._hear(text, place_of(place))
+            case ModelReminded(id=place):
+                self._own_place = place_of(place) + 1
             case ModelReplied():
                 self._has_come = True
                 self.terminal.end_words()
@@ -398,11 +401,14 @@ class ChatSession:
                 self._tell_event(event)
         self.refresh()
 
-    def _hear(self, text: str) -> None:
+    def _hear(self, text: str, place: int) -> None:
         """Show a message that has waited, now that it is heard: the words below it are the answer to it."""
         self._has_come = False
-        if self._unshown:
-            self._unshown -= 1
+        if place == self._own_place or text == LAST_WORDS:
+            self._own_place = place + 1
+            return
+        if self._is_just_typed:
+            self._is_just_typed = False
             return
         self.queued = max(0, self.queued - 1)
         self.terminal.end_words()
@@ -433,8 +439,16 @@ class ChatSession:
         lines = sum(len(one.text.splitlines()) if isinstance(one, Text) else one.lines for one in texts)
         first = one_line(event.text.strip().partition("\n")[0], _DIGEST_CHARS) or "nothing"
         whole = "" if lines <= 1 and size <= _DIGEST_CHARS else f" ({lines:,} line{'s' * (lines != 1)}, {size:,} bytes)"
-        tool = "" if event.call == self._newest_call else f"{self._tools.get(event.call, event.call)}: "
+        tool = "" if event.call == self._newest_call else f"{self._tool_of(event)}: "
         return f"  {tool}{first}{whole}"
+
+    def _tool_of(self, event: ToolEnded) -> str:
+        """Return the tool of a call; that of one that this chat has not shown is in the log."""
+        if event.call not in self._tools:
+            for entry in branch_of(self.store, event.scope.session):
+                parts = entry.body.parts if isinstance(entry.body, Message) else ()
+                self._tools |= {one.id: one.name for one in parts if isinstance(one, ToolCall)}
+        return self._tools.get(event.call, event.call)
 
     def _count(self, event: RunEvent) -> None:
         while isinstance(event, ChildTold):

@@ -16,7 +16,7 @@ from itertools import count
 from foveal.dialects import find_dialect
 from foveal.dialects.tools import read_tools
 from foveal.testing.provider import Call, ReceivedRequest, ScriptedProvider, Turn, read_scripts
-from foveal.testing.provider.tools import sample_arguments
+from foveal.testing.provider.tools import forbids_calls, sample_arguments
 from foveal.values.entry import Message
 from foveal.values.errors import BadInput
 
@@ -24,11 +24,11 @@ _numbers = count(1)
 
 
 def improvise(request: ReceivedRequest) -> Turn:
-    """Return a call of the first tool after a user's message, and a short text after a result."""
+    """Return a call of the first tool after a user's message; a short text after a result, and where calls are forbidden."""
     asked = find_dialect(request.dialect).reader.request(request.body)
     newest: Message | None = asked.messages[-1] if asked.messages else None
     tools = read_tools(asked.tools)
-    if newest and newest.role == "user" and tools:
+    if newest and newest.role == "user" and tools and not forbids_calls(request.body):
         tool = tools[0]
         return Turn("", (Call(f"call_{os.getpid()}_{next(_numbers)}", tool.name, sample_arguments(tool.parameters)),))
     return Turn("This is the scripted provider: nobody thought about it.")

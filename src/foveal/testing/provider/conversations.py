@@ -19,7 +19,7 @@ from foveal.dialects.json_values import fields
 from foveal.testing.provider.cache import PromptBlock
 from foveal.testing.provider.replies import Call, Turn
 from foveal.testing.provider.script import Script, Step, StepFault
-from foveal.testing.provider.tools import find_call, offered_tools, sample_arguments
+from foveal.testing.provider.tools import find_call, forbids_calls, offered_tools, sample_arguments
 
 AT_ITS_END = "The script is at its end."
 
@@ -133,11 +133,13 @@ class Conversations:
         if not isinstance(sent, Turn) or sent.text or sent.calls:
             return sent, self._number(talk)
         thinks = step.think if dialect != "anthropic" or _may_think(body) else ""
-        calls = self._calls(step, "toolu" if dialect == "anthropic" else "call", body, raw)
+        prefix = "toolu" if dialect == "anthropic" else "call"
+        calls = () if forbids_calls(body) else self._calls(step, prefix, body, raw)
+        says = step.say or (script.side if step.do and not calls else "")
         if sent.is_whole:
             talk.answered[digest] = number
             talk.step = max(talk.step, number + 1)
-        return replace(sent, text=step.say, calls=calls, thinking=thinks), self._number(talk)
+        return replace(sent, text=says, calls=calls, thinking=thinks), self._number(talk)
 
     def _calls(self, step: Step, prefix: str, body: Mapping[str, Any], raw: bytes) -> tuple[Call, ...]:
         tools = offered_tools(body)

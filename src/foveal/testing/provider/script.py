@@ -100,7 +100,8 @@ class Script:
     when: str = ""
     """Text that the first messages of a conversation must hold, for a sub-agent's script."""
     side: str = "A short title"
-    """Answer to a request that offers no tools, where the script calls some: a title, a topic, a summary."""
+    """Answer to a request that offers no tools, where the script calls some: a title, a topic, a summary. Also that of a step
+    without words, where the request forbids its calls."""
 
     @property
     def calls_tools(self) -> bool:

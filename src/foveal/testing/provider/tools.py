@@ -78,6 +78,14 @@ def offered_tools(body: Mapping[str, Any]) -> dict[str, OfferedTool]:
     return {tool.name.lower(): tool for tools in listed for one in _objects(tools) for tool in _offered(one)}
 
 
+def forbids_calls(body: Mapping[str, Any]) -> bool:
+    """Return whether a request body in any of the four formats forbids to call the tools that it offers."""
+    choice = body.get("tool_choice")
+    config = fields(body.get("toolConfig") or body.get("tool_config"))
+    calling = fields(config.get("functionCallingConfig") or config.get("function_calling_config"))
+    return "none" in (choice, fields(choice).get("type")) or calling.get("mode") == "NONE"
+
+
 def _offered(tool: Mapping[str, Any]) -> Iterator[OfferedTool]:
     for key in ("functionDeclarations", "function_declarations"):
         for declared in _objects(tool.get(key)):
