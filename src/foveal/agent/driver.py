@@ -481,7 +481,7 @@ class RunDriver:
                 f"the agent {self.agent.name!r} cannot hand over to {name!r}: it knows no such agent any more"
             )
         told = system(f"The agent {name} goes on with this conversation.\n{taker.instructions}".strip())
-        await self.journal.write(AgentTook(name), told)
+        await self.journal.write(AgentTook(name, taker.models[0].spelled), told)
         await self._model.close()
         self._take(taker)
         await self._model.use_model(0)

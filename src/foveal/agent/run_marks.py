@@ -213,6 +213,8 @@ class AgentTook(_Mark, frozen=True, tag="took"):
     """Another agent has taken over the conversation; written together with its instructions."""
 
     agent: str
+    first_model: str = ""
+    """The first model of this agent, as `RunBegan.first_model`; empty in older logs."""
 
 
 RunMark: TypeAlias = (
