@@ -143,7 +143,7 @@ async def _delegated(
     state = await asyncio.to_thread(read_run, driver.store, session)
     if state.status in ENDED:  # it ended before its answer was kept
         return _output(RunOutcome.of(state))
-    if ctx.answer is not None and ctx.answer.question in state.asked:
+    if ctx.answer is not None and ctx.answer.source != "sub_agent" and ctx.answer.question in state.asked:
         # Once, although this call may be run again before the sub-agent has taken it.
         answered = f"{ctx.key} {driver.state.times_asked.get(ctx.key, 0)}"
         await asyncio.to_thread(

@@ -404,7 +404,7 @@ class RunDriver:
         self._take_letters(session)
         calls = session.serve()
         self.journal.follow(session)  # the results of Foveal's own tools
-        if given := overdue_answers(self.state, now_ms()) or answered_below(self.store, self.state):
+        if given := answered_below(self.store, self.state) or overdue_answers(self.state, now_ms()):
             self.journal.keep(session, *given)
         if not calls and self.state.spawned:
             self._tell_ended(session)
