@@ -287,7 +287,7 @@ def test_an_answer_that_waits_in_the_run_of_a_sub_agent_lets_the_run_above_go_on
         run = await runs.start(agent, "Go.", session="s")
         await runs.wait(run, 20)
         await runs.approve(runs.tree(run).children[0].run, "allow")
-        with pytest.raises(BadInput, match="has an answer .* already: 'allow'"):
+        with pytest.raises(BadInput, match=r"has an answer .* already: 'allow'"):
             await runs.resume(run, UserAnswer("", "deny"))
         await runs.resume(run, None if goes_on == "with it" else UserAnswer("", "allow"))
         return await runs.wait(run, 20)

@@ -93,7 +93,7 @@ def test_whoever_resumes_a_run_names_the_model_that_it_goes_on_with(store):
 
 
 def test_a_run_that_was_handed_over_is_left_where_its_new_agent_has_another_model(store, caplog):
-    """The log names the first model of the agent that took over; a program in which that agent has this model takes the run up."""
+    """The log names the first model of the agent that took over; a program in which that agent has it takes the run up."""
 
     def at(address: str, *replies):
         second = agent_with(FakeModel(*replies), name="second")

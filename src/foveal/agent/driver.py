@@ -6,6 +6,7 @@ session is used from threads, one call at a time; the model and the tools run on
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -15,7 +16,7 @@ import msgspec
 
 from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
-from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters
+from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters, post
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
@@ -66,6 +67,11 @@ its memory or by a tool that crashes, would else end all workers, one after the 
 
 LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
 """Stands in the place of files that cannot be read from the inbox, so that the model does not look for them."""
+
+LETTING_GO_S = 5.0
+"""Seconds for which a process may still hold the session of a run that it has let rest; it takes some milliseconds."""
+LETTING_GO_LOOK_S = 0.2
+"""Seconds between two looks whether it has."""
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
@@ -156,7 +162,8 @@ class RunDriver:
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
             if state.status == "failed":  # it could have been resumed until now
-                await self._cancel_children("the call that it worked for was given up: its session has another run")
+                reason = "the call that it worked for was given up: its session has another run"
+                await self._stop_children(StopRequest("cancelled", reason))
             await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
         return self.state.id
 
@@ -395,8 +402,10 @@ class RunDriver:
         return ""
 
     async def _refuse_and_run(self, step: Run) -> None:
-        """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result."""
-        await self._cancel_children("the call that it worked for was given up", but={one.key for one in step.ready})
+        """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result, or are
+        told to by then."""
+        wish = StopRequest("cancelled", "the call that it worked for was given up")
+        await self._stop_children(wish, but={one.key for one in step.ready})
         await self._batch.do(step, await self.journal.do(lambda session: self._batch.begin(session, step)))
 
     def _open_calls(self, session: Session) -> Sequence[ToolCall]:
@@ -498,7 +507,7 @@ class RunDriver:
             self.journal.keep(session, *(SpawnEnded(child, status) for child, status in ended.items()), words)
 
     def _status_of(self, child: str) -> RunStatus | None:
-        """Return the status of a detached run; one whose session was deleted will not go on."""
+        """Return the status of a sub-agent's run; one whose session was deleted will not go on."""
         for card in self.store.cards(split_run(child)[0]):
             found = newest_status(self.store, card.id, card.entries)
             return found.status if found else None
@@ -527,8 +536,7 @@ class RunDriver:
 
             await self.journal.do(leave)
             return RunOutcome.of(self.state)
-        if stop.status == "cancelled":
-            await self._cancel_children(stop.reason)
+        await self._stop_children(stop)
 
         def write(session: Session) -> None:
             new = letters(self.store, self.session, self.state.inbox)
@@ -551,19 +559,33 @@ class RunDriver:
         await self.journal.do(write)
         return RunOutcome.of(self.state)
 
-    async def _cancel_children(self, reason: str, *, but: Collection[str] = ()) -> None:
-        """End the runs of sub-agents that rest, or whose process has died: the calls that wait for them are given up. `but` are
-        the keys of calls that are not."""
+    async def _stop_children(self, wish: StopRequest, *, but: Collection[str] = ()) -> None:
+        """End the runs of sub-agents that are not driven for this one, or let them rest: the calls that wait for them are given
+        up. `but` are the keys of calls that are not."""
         for key, child in self.state.children.items():
-            session = split_run(child)[0]
-            status = self._status_of(child)
-            if key in but or child in self.state.spawned or status is None or status in ENDED:
-                continue
-            stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
-            with suppress(SessionHeld):  # by whoever drives it, and gives it up
-                await RunDriver(stand_in, self.store, session, parent=self.state.id).settle(
-                    StopRequest("cancelled", reason)
-                )
+            if key not in but and child not in self.state.spawned:
+                await self._stop_child(child, wish)
+
+    async def _stop_child(self, child: str, wish: StopRequest) -> None:
+        """Have a sub-agent's run end or rest: at once if nobody drives it. Whoever drives it, under its own name, reads the wish
+        in its inbox."""
+        session, until = split_run(child)[0], time.monotonic() + LETTING_GO_S
+        stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
+        nothing_to_do, is_told = {None, *(AT_REST if wish.status == "paused" else ENDED)}, False
+        while await asyncio.to_thread(self._status_of, child) not in nothing_to_do:
+            try:
+                await RunDriver(stand_in, self.store, session, parent=self.state.id).settle(wish)
+                return
+            except SessionHeld as held:
+                if not is_told:
+                    await asyncio.to_thread(post, self.store, session, wish, redact=self.agent.redact)
+                    is_told = True
+                if await asyncio.to_thread(self._status_of, child) in UNDER_WAY:
+                    return
+                if time.monotonic() > until:
+                    logger.warning("run %s is not %s with run %s: %s", child, wish.status, self.state.id, held)
+                    return
+            await asyncio.sleep(LETTING_GO_LOOK_S)
 
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""

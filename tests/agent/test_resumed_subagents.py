@@ -1,0 +1,145 @@
+"""Sub-agents whose runs are resumed under their own names: the call that they work for waits for them, and they stop with it."""
+
+import asyncio
+
+from foveal.agent import ApprovalRule, Runs, UserAnswer, driver, tool
+from foveal.agent.inbox import StopRequest, post
+from foveal.agent.run_log import read_events
+from foveal.testing.run_checks import run_problems
+from foveal.values.errors import SessionHeld
+
+from .conftest import FakeModel, agent_with, calls, says
+
+LONG = "The function is in login.py, line 12, and sets the cookie twice; I am sure of it. " * 4
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+class Asked:
+    """A run whose sub-agent has asked whether it may look; `below` are the replies of the sub-agent's model after the answer."""
+
+    def __init__(self, store, *below):
+        self.store = store
+        rules = [ApprovalRule("look")]
+        self.reader = agent_with(FakeModel(calls("look"), *below), look, name="reader", approvals=rules)
+        self.agent = agent_with(FakeModel(calls("delegate", task="Look."), says("Done.")), agents=[self.reader])
+        self.runs, self.run, self.child = Runs(store, [self.agent]), "", ""
+
+    async def begin(self) -> None:
+        self.run = await self.runs.start(self.agent, "Go.", session="s")
+        await self.runs.wait(self.run, 20)
+        self.child = self.runs.tree(self.run).children[0].run
+
+    async def resume_child(self) -> None:
+        await self.runs.resume(self.child, UserAnswer("", "allow"))
+
+    async def resume_above(self, monkeypatch) -> None:
+        """Resume the run above, and return when its call has found the session of the sub-agent held."""
+        loop, is_held, acquire = asyncio.get_running_loop(), asyncio.Event(), self.store.acquire
+
+        def watched(session, **options):
+            try:
+                return acquire(session, **options)
+            except SessionHeld:
+                loop.call_soon_threadsafe(is_held.set)
+                raise
+
+        monkeypatch.setattr(self.store, "acquire", watched)
+        await self.runs.resume(self.run)
+        await is_held.wait()
+
+    def problems(self) -> list[str]:
+        return [one for card in self.runs.list() for one in run_problems(read_events(self.store, card.session))]
+
+
+class Patient(FakeModel):
+    """Gives its replies when it is told to; the first one at once."""
+
+    def __init__(self, *replies):
+        super().__init__(*replies)
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, request):
+        if self.requests:
+            self.asked.set()
+            await self.go.wait()
+        async for event in super().complete(request):
+            yield event
+
+
+def test_a_run_that_is_cancelled_cancels_a_sub_agent_that_is_driven_under_its_own_name(store, monkeypatch):
+    """Whoever drives the sub-agent finds the wish in its inbox."""
+    monkeypatch.setattr(driver, "INBOX_PAUSE_S", 0.01)
+
+    async def talk():
+        begun = asyncio.Event()
+        bench = Asked(store, [begun])
+        await bench.begin()
+        await bench.resume_child()
+        await begun.wait()
+        await bench.runs.cancel(bench.run, "enough")
+        return bench, await bench.runs.wait(bench.child, 20)
+
+    bench, below = asyncio.run(talk())
+    assert (below.status, below.reason, bench.runs.state("s").status) == ("cancelled", "enough", "cancelled")
+    assert bench.problems() == []
+
+
+def test_a_run_that_is_resumed_waits_for_a_sub_agent_that_is_driven_under_its_own_name(store, monkeypatch):
+    """Its call takes the answer that the sub-agent gives there, and the run does not fail because of the session that is held."""
+
+    async def talk():
+        bench = Asked(store)
+        model = Patient(calls("look"), says(LONG))
+        bench.reader.open_model = lambda _: model
+        await bench.begin()
+        await bench.resume_child()
+        await model.asked.wait()
+        await bench.resume_above(monkeypatch)
+        model.go.set()
+        return bench, await bench.runs.wait(bench.run, 20)
+
+    bench, outcome = asyncio.run(talk())
+    assert (outcome.status, outcome.text) == ("completed", "Done.")
+    assert bench.runs.tree("s").children[0].status == "completed"
+    assert bench.problems() == []
+
+
+def test_a_run_that_is_paused_pauses_the_sub_agent_that_it_waits_for(store, monkeypatch):
+    """Also one that is driven under its own name; resuming the run above goes on with both."""
+    monkeypatch.setattr(driver, "INBOX_PAUSE_S", 0.01)
+
+    async def talk():
+        begun = asyncio.Event()
+        bench = Asked(store, [begun], says(LONG))
+        await bench.begin()
+        await bench.resume_child()
+        await begun.wait()
+        await bench.resume_above(monkeypatch)
+        await bench.runs.pause(bench.run)
+        below = await bench.runs.wait(bench.child, 20)
+        await bench.runs.wait(bench.run, 20)
+        await bench.runs.resume(bench.run)
+        return bench, below, await bench.runs.wait(bench.run, 20)
+
+    bench, below, outcome = asyncio.run(talk())
+    assert (below.status, outcome.text) == ("paused", "Done.")
+    assert bench.problems() == []
+
+
+def test_a_pause_that_a_sub_agent_reads_too_late_is_no_answer_of_it(store):
+    """A call that was resumed goes on with the sub-agent until that has ended, or asks."""
+
+    async def talk():
+        bench = Asked(store, says(LONG))
+        await bench.begin()
+        post(store, bench.child.partition("#")[0], StopRequest("paused"))
+        await bench.runs.resume(bench.run, UserAnswer("", "allow"))
+        return bench, await bench.runs.wait(bench.run, 20)
+
+    bench, outcome = asyncio.run(talk())
+    assert (outcome.text, bench.runs.tree("s").children[0].status) == ("Done.", "completed")
