@@ -3,8 +3,10 @@
 import asyncio
 
 from foveal.agent import ApprovalRule, Runs, UserAnswer, driver, tool
+from foveal.agent.abandoned_runs import AbandonedRuns
 from foveal.agent.inbox import StopRequest, post
 from foveal.agent.run_log import read_events
+from foveal.agent.run_queue import StoreQueue
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import SessionHeld
 
@@ -143,3 +145,42 @@ def test_a_pause_that_a_sub_agent_reads_too_late_is_no_answer_of_it(store):
 
     bench, outcome = asyncio.run(talk())
     assert (outcome.text, bench.runs.tree("s").children[0].status) == ("Done.", "completed")
+
+
+def test_a_worker_drives_a_sub_agent_that_was_resumed_under_its_own_name(store):
+    """Its log says that it goes on alone, so that any worker finds it, although the run above waits and a process has died."""
+
+    async def talk():
+        bench = Asked(store, says(LONG))
+        await bench.begin()
+        asker = Runs(store, [bench.agent], queue=StoreQueue())
+        await asker.resume(bench.child, UserAnswer("", "allow"))
+        found = [one.run for one in AbandonedRuns(store).look()]
+        again = Runs(store, [bench.agent])
+        await again.recover()
+        below = await again.wait(bench.child, 20)
+        return bench, found, below.status, AbandonedRuns(store).look()
+
+    bench, found, status, later = asyncio.run(talk())
+    assert (found, status, later) == ([bench.child], "completed", [])
+    assert bench.problems() == []
+
+
+def test_a_sub_agent_that_is_left_behind_with_the_run_above_is_no_run_of_its_own(store):
+    """Workers take the run above up, whose call goes on with the sub-agent, until somebody resumes it under its own name."""
+
+    async def talk():
+        begun = asyncio.Event()
+        bench = Asked(store, [begun])
+        await bench.begin()
+        await bench.runs.resume(bench.run, UserAnswer("", "allow"))
+        await begun.wait()
+        await bench.runs.leave()
+        assert bench.runs.state(bench.child).status == "running"
+        before = [one.run for one in AbandonedRuns(store).look()]
+        await Runs(store, [bench.agent], queue=StoreQueue()).resume(bench.child)
+        return bench, before, {one.run for one in AbandonedRuns(store).look()}
+
+    bench, before, after = asyncio.run(talk())
+    assert (before, after) == ([bench.run], {bench.run, bench.child})
+    assert bench.problems() == []

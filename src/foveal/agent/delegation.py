@@ -150,9 +150,10 @@ async def _delegated(
         try:
             outcome = await _worked(drive, driver, agent, ctx, task, state=log.state)
         except SessionHeld:
+            await asyncio.to_thread(log.pull)
             if log.state.status in UNDER_WAY:
                 until = time.monotonic() + LETTING_GO_S
-            elif time.monotonic() > until:  # whoever has it does not drive it
+            elif log.state.status not in ENDED and time.monotonic() > until:  # whoever has it does not drive it
                 raise
             await asyncio.sleep(LETTING_GO_LOOK_S)
         else:

@@ -30,6 +30,7 @@ from foveal.agent.run_marks import (
     InboxRead,
     MessageQueued,
     QueueTaken,
+    ResumedAlone,
     RunBegan,
     RunLeft,
     RunMark,
@@ -421,12 +422,14 @@ class RunDriver:
 
     def _take_letters(self, session: Session, *, stops: bool = True) -> None:
         """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
-        there: `_rest` writes them together with the end that one of them may wish for."""
+        there: `_rest` writes them together with the end that one of them may wish for. Without `stops`, somebody has just
+        resumed it."""
         new = letters(self.store, self.session, self.state.inbox)
         self._stop = self._stop or (_wish_in(new) if stops else None)
         if self._stop is None:
             running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
-            self.journal.keep(session, *self._marks_of(new), *running)
+            alone = (ResumedAlone(),) if self.state.parent and not stops else ()
+            self.journal.keep(session, *self._marks_of(new), *running, *alone)
 
     def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""

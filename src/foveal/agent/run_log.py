@@ -7,7 +7,7 @@ import msgspec
 
 from foveal.agent.inbox import QuestionReply, letters
 from foveal.agent.run_events import RunEvent, events_of, rewind_events
-from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
+from foveal.agent.run_marks import ENDED, AgentTook, ResumedAlone, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
 from foveal.agent.tools import UserAnswer, UserQuestion, asker_of
 from foveal.stores import rows as log
@@ -162,8 +162,9 @@ def read_events(store: Store, session: str, *, run: str = "", since: int = 0) ->
 
 
 def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
-    """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run."""
-    size, upto, taker = 64, entries, ""
+    """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run. Its
+    `parent` is empty while a sub-agent goes on alone."""
+    size, upto, taker, is_alone = 64, entries, "", False
     while upto > 0:
         rows = list(store.rows(session, after=max(0, upto - size), upto=upto))
         for row in reversed(rows):
@@ -171,9 +172,10 @@ def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
             mark = mark_in(body) if isinstance(body, Note) else None
             if isinstance(mark, AgentTook):
                 taker = taker or mark.agent
-            if isinstance(mark, StatusSet):
-                return msgspec.structs.replace(mark, agent=taker or mark.agent)
+            is_alone = is_alone or isinstance(mark, ResumedAlone)
             if isinstance(mark, RunBegan):
-                return StatusSet("pending", mark.run, taker or mark.agent, parent=mark.parent)
+                mark = StatusSet("pending", mark.run, mark.agent, parent=mark.parent)
+            if isinstance(mark, StatusSet):
+                return msgspec.structs.replace(mark, agent=taker or mark.agent, parent="" if is_alone else mark.parent)
         upto, size = upto - size, size * 4
     return None
