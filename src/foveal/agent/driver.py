@@ -45,7 +45,7 @@ from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.spending import Spending
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
-from foveal.agent.tool_calls import CANCELLED, refused
+from foveal.agent.tool_calls import CANCELLED, calls_at_work, refused
 from foveal.agent.tools import Tool, UserQuestion
 from foveal.context import FileEntry
 from foveal.session.options import Host, now_ms
@@ -348,22 +348,29 @@ class RunDriver:
         """Decide about the next step. Model calls and tools are done at once; any other step is returned, and None if the run is
         to stop."""
         while self._stop is None:
-            step, act = await self.journal.do(self._decided)
+            step, act = await self.journal.do(partial(self._decided, at_work=calls_at_work()))
             if act is None:
                 return step
             await act()
         return None
 
     def _decided(
-        self, session: Session
+        self, session: Session, *, at_work: Collection[str]
     ) -> "tuple[Hear | HandOver | Wait | Done | None, Callable[[], Awaitable[None]] | None]":
-        """Return the next step, or the act that it is: with its prompt, or with the marks in the log that its tools start."""
+        """Return the next step, or the act that it is: with its prompt, or with the marks in the log that its tools start.
+        `at_work` as `next_step` has it."""
         calls = self._open_calls(session)
         if self._stop is not None:
             return None, None
         agent = self.agent
         step = next_step(
-            self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals, finalizes=bool(agent.finalize)
+            self.state,
+            calls,
+            self.tools,
+            limits=agent.limits,
+            rules=agent.approvals,
+            finalizes=bool(agent.finalize),
+            at_work=at_work,
         )
         if isinstance(step, Ask) and (reason := self._overspent()):
             step = Done("failed", self.state.answer, reason)
