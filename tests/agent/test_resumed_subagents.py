@@ -10,7 +10,7 @@ from foveal.agent.run_queue import StoreQueue
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import SessionHeld
 
-from .conftest import FakeModel, agent_with, calls, says
+from .conftest import FakeModel, agent_with, calls, damage, says
 
 LONG = "The function is in login.py, line 12, and sets the cookie twice; I am sure of it. " * 4
 
@@ -184,3 +184,41 @@ def test_a_sub_agent_that_is_left_behind_with_the_run_above_is_no_run_of_its_own
     bench, before, after = asyncio.run(talk())
     assert (before, after) == ([bench.run], {bench.run, bench.child})
     assert bench.problems() == []
+
+
+def test_a_run_that_is_cancelled_while_its_program_ends_cancels_its_sub_agents(store, monkeypatch):
+    """The program would only let them rest; the wish of the user is for the whole tree."""
+    monkeypatch.setattr(driver, "INBOX_PAUSE_S", 600.0)
+
+    async def talk():
+        begun = asyncio.Event()
+        bench = Asked(store, [begun])
+        await bench.begin()
+        await bench.runs.resume(bench.run, UserAnswer("", "allow"))
+        await begun.wait()
+        post(store, "s", StopRequest("cancelled", "enough"))
+        await bench.runs.drain(0)
+        return bench
+
+    bench = asyncio.run(talk())
+    tree = bench.runs.tree("s")
+    assert (tree.status, tree.children[0].status) == ("cancelled", "cancelled")
+    assert bench.problems() == []
+
+
+def test_a_run_whose_sub_agent_cannot_be_read_rests_all_the_same(store, monkeypatch, caplog):
+    """Its pause is written, and the program's log says what could not be paused with it."""
+
+    async def talk():
+        begun = asyncio.Event()
+        bench = Asked(store, [begun])
+        await bench.begin()
+        await bench.runs.resume(bench.run, UserAnswer("", "allow"))
+        await begun.wait()
+        await bench.runs.leave()
+        damage(store, monkeypatch, bench.child.partition("#")[0])
+        await Runs(store, [bench.agent]).pause(bench.run)
+        return bench.runs.state(bench.run).status
+
+    assert asyncio.run(talk()) == "paused"
+    assert "is not paused with run s#1" in caplog.text

@@ -567,14 +567,23 @@ class RunDriver:
             self.journal.keep(session, *self._marks_of(new), *ends)
 
         await self.journal.do(write)
+        if self.state.status == "cancelled" and stop.status != "cancelled":  # by a wish in the inbox, read with the end
+            await self._stop_children(StopRequest("cancelled", self.state.reason))
         return RunOutcome.of(self.state)
 
     async def _stop_children(self, wish: StopRequest, *, but: Collection[str] = ()) -> None:
         """End the runs of sub-agents that are not driven for this one, or let them rest: the calls that wait for them are given
         up. `but` are the keys of calls that are not."""
         for key, child in self.state.children.items():
-            if key not in but and child not in self.state.spawned:
+            if key in but or child in self.state.spawned:
+                continue
+            try:
                 await self._stop_child(child, wish)
+            except StoreError as error:
+                if wish.status == "cancelled":
+                    raise
+                # It can be paused or taken up later, and the run above may rest all the same.
+                logger.warning("run %s is not paused with run %s: %s", child, self.state.id, error)
 
     async def _stop_child(self, child: str, wish: StopRequest) -> None:
         """Have a sub-agent's run end or rest: at once if nobody drives it. Whoever drives it, under its own name, reads the wish
