@@ -6,9 +6,10 @@ import pytest
 
 import foveal
 from foveal.agent import Agent, ApprovalRule, ModelChoice, Runs, tool
+from foveal.agent.run_events import AnswerGiven
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import MessageQueued, RunBegan, StatusSet, to_note
-from foveal.agent.tools import AskUser, ToolContext
+from foveal.agent.tools import AskUser, ToolContext, UserAnswer
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput
 
@@ -272,6 +273,28 @@ def test_a_question_that_was_answered_below_is_not_asked_above(store):
 
     assert (asyncio.run(talk()).text, RAN) == ("Done.", ["deploy here"])
     assert "Deployed it all." in results(model)[0]
+
+
+@pytest.mark.parametrize("goes_on", ["with it", "with the same answer"])
+def test_an_answer_that_waits_in_the_run_of_a_sub_agent_lets_the_run_above_go_on(store, goes_on):
+    """`resume` of the run above has the sub-agent read the answer that was given in its own run; another answer is refused."""
+    below = FakeModel(calls("deploy"), says("Deployed it all. " * 30))
+    child = Agent("c", name="reader", model=ModelChoice("gpt-5", "openai"), tools=[deploy], open_model=lambda _: below)
+    agent = agent_with(FakeModel(calls("delegate", task="t"), says("Done.")), agents=[child])
+
+    async def talk():
+        runs = Runs(store, [agent, child])
+        run = await runs.start(agent, "Go.", session="s")
+        await runs.wait(run, 20)
+        await runs.approve(runs.tree(run).children[0].run, "allow")
+        with pytest.raises(BadInput, match=r"has an answer .* already: 'allow'"):
+            await runs.resume(run, UserAnswer("", "deny"))
+        await runs.resume(run, None if goes_on == "with it" else UserAnswer("", "allow"))
+        return await runs.wait(run, 20)
+
+    assert (asyncio.run(talk()).text, RAN) == ("Done.", ["deploy here"])
+    answers = [one.answer.source for one in read_events(store, "s") if isinstance(one, AnswerGiven)]
+    assert answers == ["sub_agent"]
 
 
 def test_a_sub_agent_is_not_paused_alone(store):

@@ -8,7 +8,7 @@ from foveal.agent.abandoned_runs import AbandonedRuns
 from foveal.agent.run_log import read_run
 from foveal.agent.run_queue import StoreQueue
 
-from .conftest import FakeModel, agent_with, says
+from .conftest import FakeModel, agent_with, calls, says
 
 ELSEWHERE = "openai:gpt-5@http://elsewhere.invalid/v1"
 
@@ -90,3 +90,26 @@ def test_whoever_resumes_a_run_names_the_model_that_it_goes_on_with(store):
         return Runs(store).outcome(run).text
 
     assert asyncio.run(talk()) == "Elsewhere."
+
+
+def test_a_run_that_was_handed_over_is_left_where_its_new_agent_has_another_model(store, caplog):
+    """The log names the first model of the agent that took over; a program in which that agent has it takes the run up."""
+
+    def at(address: str, *replies):
+        second = agent_with(FakeModel(*replies), name="second")
+        second.models = (ModelChoice("gpt-5", "openai", base_url=address),)
+        return agent_with(FakeModel(calls("handoff", agent="second")), handoffs=[second])
+
+    async def talk():
+        asked = asyncio.Event()
+        agent = at("http://inside/v1", [asked])
+        first = Runs(store, [agent])
+        run = await first.start(agent, "Go.", session="s")
+        await asked.wait()
+        await first.leave()
+        found = await Runs(store, [at("http://outside/v1")]).recover()
+        again = Runs(store, [at("http://inside/v1", says("Inside."))])
+        return found, await again.recover(), (await again.wait(run, 10)).text
+
+    assert asyncio.run(talk()) == ([], ["s#1"], "Inside.")
+    assert "s#1 began with openai:gpt-5@http://inside/v1" in caplog.text

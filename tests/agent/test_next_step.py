@@ -51,8 +51,8 @@ KEY = "s/e1.0"
 CALLED = msgspec.structs.replace(RUNNING, newest="answer", open=(("c1", KEY),), all_steps=1, calls=1)
 
 
-def step(state, *calls, limits=None, rules=(), finalizes=False) -> Any:
-    return next_step(state, calls, TOOLS, limits=limits or Limits(), rules=rules, finalizes=finalizes)
+def step(state, *calls, limits=None, rules=(), finalizes=False, at_work=()) -> Any:
+    return next_step(state, calls, TOOLS, limits=limits or Limits(), rules=rules, finalizes=finalizes, at_work=at_work)
 
 
 def having(state, **changed):
@@ -97,6 +97,15 @@ def test_a_tool_that_must_not_run_twice_is_not():
     call = foveal.ToolCall("c1", "pay", '{"to": "x"}')
     assert refusal(step(having(CALLED, started=frozenset({KEY})), call)) == (INTERRUPTED, "interrupted")
     assert step(CALLED, call).refused == ()
+
+
+def test_a_tool_that_must_not_run_twice_is_waited_for_while_it_is_at_work():
+    """It has begun before a pause, and goes on in this program; a rule that denies it now takes nothing back."""
+    call, begun = foveal.ToolCall("c1", "pay", '{"to": "x"}'), having(CALLED, started=frozenset({KEY}))
+    waiting = step(begun, call, at_work={KEY})
+    assert waiting == Run((ReadyCall(call, KEY, pay, is_at_work=True),))
+    denied = step(begun, call, at_work={KEY}, rules=(ApprovalRule("pay", verdict="deny"),))
+    assert refusal(denied) == (INTERRUPTED, "interrupted")
 
 
 def test_the_last_step_must_be_an_answer():

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +13,8 @@ import pytest
 from foveal.agent import AskUser, Runs, ToolContext, ToolOutput, tool, tool_calls
 from foveal.agent.run_events import ToolEnded
 from foveal.agent.run_log import read_events
-from foveal.agent.tool_calls import CANCELLED
+from foveal.agent.tool_calls import CANCELLED, INTERRUPTED
+from foveal.values.entry import ToolCall
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -252,13 +255,14 @@ def test_a_plain_tool_that_ends_while_its_run_is_paused_does_not_run_again(store
     assert (len(ran), results(store)) == (1, [("ok", "charged")])
 
 
+@pytest.mark.parametrize("retry", ["again", "never"])
 @pytest.mark.parametrize("ends", ["before it is resumed", "afterwards"])
-def test_a_plain_tool_that_goes_on_after_a_pause_does_not_run_again_in_this_program(store, ends):
+def test_a_plain_tool_that_goes_on_after_a_pause_does_not_run_again_in_this_program(store, ends, retry):
     """Its thread cannot be ended; the run that is resumed waits for it and takes its result, also if it is paused once more."""
     ran: list[str] = []
     begun, go, over = threading.Event(), threading.Event(), threading.Event()
 
-    @tool
+    @tool(retry=retry)
     def send() -> str:
         """Send."""
         ran.append("sent")
@@ -289,12 +293,15 @@ def test_a_plain_tool_that_goes_on_after_a_pause_does_not_run_again_in_this_prog
     assert (ran, results(store)) == (["sent"], [("ok", "sent")])
 
 
-def test_a_tool_that_was_ended_by_a_pause_runs_again_although_it_took_its_time(store, monkeypatch):
+@pytest.mark.parametrize(("retry", "times", "status"), [("again", 2, "ok"), ("never", 1, "interrupted")])
+def test_a_tool_that_was_ended_by_a_pause_runs_again_if_it_may_although_it_took_its_time(
+    store, monkeypatch, retry, times, status
+):
     """It has closed its connections when the run is already resumed; nothing has come of that call."""
     ran: list[str] = []
     begun, go = asyncio.Event(), asyncio.Event()
 
-    @tool
+    @tool(retry=retry)
     async def send() -> str:
         """Send."""
         ran.append("sent")
@@ -325,7 +332,21 @@ def test_a_tool_that_was_ended_by_a_pause_runs_again_although_it_took_its_time(s
         return await runs.wait(run, 20)
 
     assert asyncio.run(talk()).text == "Done."
-    assert (ran, results(store)) == (["sent", "sent"], [("ok", "sent")])
+    assert (len(ran), [one for one, _ in results(store)]) == (times, [status])
+
+
+def test_a_tool_that_must_not_run_twice_is_not_called_when_its_work_is_gone(store):
+    """Nobody has kept the work that the call was to wait for: the model is told that it was interrupted."""
+
+    @tool(retry="never")
+    def send() -> str:
+        """Send."""
+        raise AssertionError
+
+    batch: Any = SimpleNamespace(session="s", run="s#1")
+    ctx, call = ToolContext(batch, key="s/e1.0", call="c1", tool="send"), ToolCall("c1", "send", "{}")
+    ended = asyncio.run(tool_calls.run_call(send, call, ctx, is_at_work=True))
+    assert ended.message.parts[0] == tool_calls.refused("c1", INTERRUPTED, "interrupted").parts[0]
 
 
 @pytest.mark.parametrize("stops", ["timeout", "pause"])

@@ -33,7 +33,8 @@ class _Seen(msgspec.Struct, frozen=True):
     entries: int | None
     """None if it could not be read: the next look tries again, although its log has not grown."""
     status: StatusSet | None
-    """Its status mark, if the run has no run above it and is under way, or waits for an answer that has a deadline."""
+    """Its status mark, if the run does not go on with one above it, and is under way, or waits for an answer that has a
+    deadline."""
     due_ms: int
     """The time from which somebody should drive it: its deadline, if it waits for an answer."""
     quiet: int

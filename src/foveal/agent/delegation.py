@@ -7,6 +7,7 @@ is told when it has ended.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -16,13 +17,13 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from foveal.agent.definition import AgentDefinition, with_successors
-from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
+from foveal.agent.driver import LETTING_GO_LOOK_S, LETTING_GO_S, UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.handoff import handoff_tools, listed, no_agent
 from foveal.agent.inbox import QuestionReply, post
 from foveal.agent.run_events import ChildTold, RunEvent, scope_of
-from foveal.agent.run_log import read_run
+from foveal.agent.run_log import RunLog, read_run
 from foveal.agent.run_marks import ENDED, ChildBegan, SpawnedBy, run_name, split_run, to_note
-from foveal.agent.run_state import run_below
+from foveal.agent.run_state import RunState, run_below
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tools import AskUser, Tool, ToolContext, ToolOutput, tool
 from foveal.session.options import Host
@@ -138,12 +139,41 @@ def _child_name(agent: AgentDefinition, ctx: ToolContext) -> str:
 async def _delegated(
     drive: Drive, driver: RunDriver, agent: AgentDefinition, ctx: ToolContext, task: SubAgentTask
 ) -> ToolOutput:
-    name = _child_name(agent, ctx)
-    session = f"{driver.session}/{name}"
-    state = await asyncio.to_thread(read_run, driver.store, session)
-    if state.status in ENDED:  # it ended before its answer was kept
-        return _output(RunOutcome.of(state))
-    if ctx.answer is not None and ctx.answer.question in state.asked:
+    """Return the answer of a sub-agent. If somebody drives its run under its own name, that is waited for, and taken up where it
+    rests."""
+    log = RunLog(driver.store, f"{driver.session}/{_child_name(agent, ctx)}")
+    until = time.monotonic() + LETTING_GO_S
+    while True:
+        await asyncio.to_thread(log.pull)
+        if log.state.status in ENDED:  # here, before its answer was kept, or elsewhere
+            return _output(RunOutcome.of(log.state))
+        try:
+            outcome = await _worked(drive, driver, agent, ctx, task, state=log.state)
+        except SessionHeld:
+            await asyncio.to_thread(log.pull)
+            if log.state.status in UNDER_WAY:
+                until = time.monotonic() + LETTING_GO_S
+            elif log.state.status not in ENDED and time.monotonic() > until:  # whoever has it does not drive it
+                raise
+            await asyncio.sleep(LETTING_GO_LOOK_S)
+        else:
+            if outcome.status in ENDED:  # otherwise it rests by a wish that came too late for whoever drove it
+                return _output(outcome)
+
+
+async def _worked(
+    drive: Drive,
+    driver: RunDriver,
+    agent: AgentDefinition,
+    ctx: ToolContext,
+    task: SubAgentTask,
+    *,
+    state: RunState,
+) -> RunOutcome:
+    """Begin the run of a sub-agent, which is in this state, or go on with it, until it ends or rests. `SessionHeld` if somebody
+    else drives it; `AskUser` if it has a question."""
+    name, session = _child_name(agent, ctx), state.session
+    if ctx.answer is not None and ctx.answer.source != "sub_agent" and ctx.answer.question in state.asked:
         # Once, although this call may be run again before the sub-agent has taken it.
         answered = f"{ctx.key} {driver.state.times_asked.get(ctx.key, 0)}"
         await asyncio.to_thread(
@@ -260,7 +290,7 @@ def _opened(
     )
 
 
-async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, run: str, *, is_new: bool) -> ToolOutput:
+async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, run: str, *, is_new: bool) -> RunOutcome:
     """Drive the run of a sub-agent, its events told by the run above. That it begins is in the log of that one first: who ends
     that one ends this one too."""
 
@@ -274,14 +304,14 @@ async def _driven(driver: RunDriver, child: RunDriver, ctx: ToolContext, run: st
             await driver.journal.write(ChildBegan(ctx.key, run, child.agent.name))
         await _gone_on(child, is_new=is_new)
         outcome = await child.drive()
-    except LeaseLost as error:  # of the sub-agent: the run above has its own, and ends in order
+    except LeaseLost as error:  # of the sub-agent: somebody else has taken it up
         raise SessionHeld(str(error)) from error
     finally:
         driver.children.discard(child)
         await child.let_go()  # also if it was given up before it was driven
     if outcome.status == "awaiting_user" and outcome.questions:
         raise AskUser(outcome.questions[0].text, question=outcome.questions[0])
-    return _output(outcome)
+    return outcome
 
 
 async def _gone_on(child: RunDriver, *, is_new: bool) -> None:

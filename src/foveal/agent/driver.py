@@ -6,6 +6,7 @@ session is used from threads, one call at a time; the model and the tools run on
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -15,7 +16,7 @@ import msgspec
 
 from foveal.agent.deadlines import overdue_answers, with_deadline
 from foveal.agent.definition import AgentDefinition
-from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters
+from foveal.agent.inbox import FollowUp, Letter, QuestionReply, Steering, StopRequest, letter_at, letters, post
 from foveal.agent.model_step import ModelSteps
 from foveal.agent.next_step import LEFT_BRANCH, Ask, Done, HandOver, Hear, Run, Wait, next_step
 from foveal.agent.run_files import read_posted
@@ -30,6 +31,7 @@ from foveal.agent.run_marks import (
     InboxRead,
     MessageQueued,
     QueueTaken,
+    ResumedAlone,
     RunBegan,
     RunLeft,
     RunMark,
@@ -44,7 +46,7 @@ from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.spending import Spending
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
-from foveal.agent.tool_calls import CANCELLED, refused
+from foveal.agent.tool_calls import CANCELLED, calls_at_work, refused
 from foveal.agent.tools import Tool, UserQuestion
 from foveal.context import FileEntry
 from foveal.session.options import Host, now_ms
@@ -67,6 +69,11 @@ its memory or by a tool that crashes, would else end all workers, one after the 
 
 LOST_FILES = "[files came with this message; they are not in the inbox of the run any more]"
 """Stands in the place of files that cannot be read from the inbox, so that the model does not look for them."""
+
+LETTING_GO_S = 5.0
+"""Seconds for which a process may still hold the session of a run that it has let rest; it takes some milliseconds."""
+LETTING_GO_LOOK_S = 0.2
+"""Seconds between two looks whether it has."""
 
 INBOX_PAUSE_S = 0.25
 """Seconds between two looks into the inbox while a model or a tool is at work; a wish of this process is seen at once."""
@@ -157,7 +164,8 @@ class RunDriver:
                     f"run {state.id} of this session is {state.status}; resume or cancel it before another begins"
                 )
             if state.status == "failed":  # it could have been resumed until now
-                await self._cancel_children("the call that it worked for was given up: its session has another run")
+                reason = "the call that it worked for was given up: its session has another run"
+                await self._stop_children(StopRequest("cancelled", reason))
             await self._write_beginning(state, [] if is_told else [*files, user(text)], is_told=is_told)
         return self.state.id
 
@@ -350,22 +358,29 @@ class RunDriver:
         """Decide about the next step. Model calls and tools are done at once; any other step is returned, and None if the run is
         to stop."""
         while self._stop is None:
-            step, act = await self.journal.do(self._decided)
+            step, act = await self.journal.do(partial(self._decided, at_work=calls_at_work()))
             if act is None:
                 return step
             await act()
         return None
 
     def _decided(
-        self, session: Session
+        self, session: Session, *, at_work: Collection[str]
     ) -> "tuple[Hear | HandOver | Wait | Done | None, Callable[[], Awaitable[None]] | None]":
-        """Return the next step, or the act that it is: with its prompt, or with the marks in the log that its tools start."""
+        """Return the next step, or the act that it is: with its prompt, or with the marks in the log that its tools start.
+        `at_work` as `next_step` has it."""
         calls = self._open_calls(session)
         if self._stop is not None:
             return None, None
         agent = self.agent
         step = next_step(
-            self.state, calls, self.tools, limits=agent.limits, rules=agent.approvals, finalizes=bool(agent.finalize)
+            self.state,
+            calls,
+            self.tools,
+            limits=agent.limits,
+            rules=agent.approvals,
+            finalizes=bool(agent.finalize),
+            at_work=at_work,
         )
         if isinstance(step, Ask) and (reason := self._overspent()):
             step = Done("failed", self.state.answer, reason)
@@ -405,8 +420,10 @@ class RunDriver:
         return ""
 
     async def _refuse_and_run(self, step: Run) -> None:
-        """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result."""
-        await self._cancel_children("the call that it worked for was given up", but={one.key for one in step.ready})
+        """Do a step in which calls are refused that may have sub-agents at work: those end before the call has its result, or are
+        told to by then."""
+        wish = StopRequest("cancelled", "the call that it worked for was given up")
+        await self._stop_children(wish, but={one.key for one in step.ready})
         await self._batch.do(step, await self.journal.do(lambda session: self._batch.begin(session, step)))
 
     def _open_calls(self, session: Session) -> Sequence[ToolCall]:
@@ -414,7 +431,7 @@ class RunDriver:
         self._take_letters(session)
         calls = session.serve()
         self.journal.follow(session)  # the results of Foveal's own tools
-        if given := overdue_answers(self.state, now_ms()) or answered_below(self.store, self.state):
+        if given := answered_below(self.store, self.state) or overdue_answers(self.state, now_ms()):
             self.journal.keep(session, *given)
         if not calls and self.state.spawned:
             self._tell_ended(session)
@@ -422,12 +439,14 @@ class RunDriver:
 
     def _take_letters(self, session: Session, *, stops: bool = True) -> None:
         """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
-        there: `_rest` writes them together with the end that one of them may wish for."""
+        there: `_rest` writes them together with the end that one of them may wish for. Without `stops`, somebody has just
+        resumed it."""
         new = letters(self.store, self.session, self.state.inbox)
         self._stop = self._stop or (_wish_in(new) if stops else None)
         if self._stop is None:
             running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
-            self.journal.keep(session, *self._marks_of(new), *running)
+            alone = (ResumedAlone(),) if self.state.parent and not stops else ()
+            self.journal.keep(session, *self._marks_of(new), *running, *alone)
 
     def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
@@ -491,7 +510,7 @@ class RunDriver:
                 f"the agent {self.agent.name!r} cannot hand over to {name!r}: it knows no such agent any more"
             )
         told = system(f"The agent {name} goes on with this conversation.\n{taker.instructions}".strip())
-        await self.journal.write(AgentTook(name), told)
+        await self.journal.write(AgentTook(name, taker.models[0].spelled), told)
         await self._model.close()
         self._take(taker)
         await self._model.use_model(0)
@@ -508,7 +527,7 @@ class RunDriver:
             self.journal.keep(session, *(SpawnEnded(child, status) for child, status in ended.items()), words)
 
     def _status_of(self, child: str) -> RunStatus | None:
-        """Return the status of a detached run; one whose session was deleted will not go on."""
+        """Return the status of a sub-agent's run; one whose session was deleted will not go on."""
         for card in self.store.cards(split_run(child)[0]):
             found = newest_status(self.store, card.id, card.entries)
             return found.status if found else None
@@ -536,8 +555,7 @@ class RunDriver:
 
             await self.journal.do(leave)
             return RunOutcome.of(self.state)
-        if stop.status == "cancelled":
-            await self._cancel_children(stop.reason)
+        await self._stop_children(stop)
 
         def write(session: Session) -> None:
             new = letters(self.store, self.session, self.state.inbox)
@@ -558,21 +576,44 @@ class RunDriver:
             self.journal.keep(session, *self._marks_of(new), *ends)
 
         await self.journal.do(write)
+        if self.state.status == "cancelled" and stop.status != "cancelled":  # by a wish in the inbox, read with the end
+            await self._stop_children(StopRequest("cancelled", self.state.reason))
         return RunOutcome.of(self.state)
 
-    async def _cancel_children(self, reason: str, *, but: Collection[str] = ()) -> None:
-        """End the runs of sub-agents that rest, or whose process has died: the calls that wait for them are given up. `but` are
-        the keys of calls that are not."""
+    async def _stop_children(self, wish: StopRequest, *, but: Collection[str] = ()) -> None:
+        """End the runs of sub-agents that are not driven for this one, or let them rest: the calls that wait for them are given
+        up. `but` are the keys of calls that are not."""
         for key, child in self.state.children.items():
-            session = split_run(child)[0]
-            status = self._status_of(child)
-            if key in but or child in self.state.spawned or status is None or status in ENDED:
+            if key in but or child in self.state.spawned:
                 continue
-            stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
-            with suppress(SessionHeld):  # by whoever drives it, and gives it up
-                await RunDriver(stand_in, self.store, session, parent=self.state.id).settle(
-                    StopRequest("cancelled", reason)
-                )
+            try:
+                await self._stop_child(child, wish)
+            except StoreError as error:
+                if wish.status == "cancelled":
+                    raise
+                # It can be paused or taken up later, and the run above may rest all the same.
+                logger.warning("run %s is not paused with run %s: %s", child, self.state.id, error)
+
+    async def _stop_child(self, child: str, wish: StopRequest) -> None:
+        """Have a sub-agent's run end or rest: at once if nobody drives it. Whoever drives it, under its own name, reads the wish
+        in its inbox."""
+        session, until = split_run(child)[0], time.monotonic() + LETTING_GO_S
+        stand_in = AgentDefinition(model=self.agent.models[0], name=self.agent.name)  # nothing is asked
+        nothing_to_do, is_told = {None, *(AT_REST if wish.status == "paused" else ENDED)}, False
+        while await asyncio.to_thread(self._status_of, child) not in nothing_to_do:
+            try:
+                await RunDriver(stand_in, self.store, session, parent=self.state.id).settle(wish)
+                return
+            except SessionHeld as held:
+                if not is_told:
+                    await asyncio.to_thread(post, self.store, session, wish, redact=self.agent.redact)
+                    is_told = True
+                if await asyncio.to_thread(self._status_of, child) in UNDER_WAY:
+                    return
+                if time.monotonic() > until:
+                    logger.warning("run %s is not %s with run %s: %s", child, wish.status, self.state.id, held)
+                    return
+            await asyncio.sleep(LETTING_GO_LOOK_S)
 
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""

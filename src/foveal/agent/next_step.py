@@ -10,7 +10,7 @@
 A driver does it, appends the outcome to the log, reads the state from the log again and asks for the next step.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -94,6 +94,8 @@ class ReadyCall(msgspec.Struct, frozen=True):
     answer: UserAnswer | None = None
     note: str = ""
     """Remark about the arguments, for the model: somebody has edited them."""
+    is_at_work: bool = False
+    """Whether its tool is at work since before a pause: it is waited for, and never called again."""
 
 
 class RefusedCall(msgspec.Struct, frozen=True):
@@ -167,10 +169,12 @@ def next_step(
     limits: Limits,
     rules: Iterable[ApprovalRule] = (),
     finalizes: bool = False,
+    at_work: Collection[str] = (),
 ) -> NextStep:
     """Return the next step of a run. `calls` are the calls of the newest reply that have no result.
 
-    `finalizes`: after the answer, the model is asked once more for the final one.
+    `finalizes`: after the answer, the model is asked once more for the final one. `at_work` are the keys of calls whose tool
+    goes on since before a pause, where it can be waited for.
     """
     if state.status in ENDED:
         return Done(state.status, state.answer, state.reason)
@@ -182,7 +186,7 @@ def next_step(
         return HandOver(state.handing)
     if calls:
         is_final = finalizes and bool(state.nudges.get("final"))
-        return _Decisions(state, tools, limits, tuple(rules), is_final).step(calls)
+        return _Decisions(state, tools, limits, tuple(rules), is_final, at_work).step(calls)
     if state.malformed >= limits.malformed_calls:
         return Done("failed", state.answer, f"{state.malformed} replies in a row had calls that no tool can take")
     left = _steps_left(state, limits)
@@ -241,6 +245,8 @@ class _Decisions(NamedTuple):
     rules: tuple[ApprovalRule, ...]
     is_final: bool
     """Whether the reply was to be the final answer, for which no tool may be called."""
+    at_work: Collection[str]
+    """Keys of calls whose tool goes on since before a pause."""
 
     def step(self, calls: Sequence[ToolCall]) -> Run | Wait:
         """Return the calls to run and to refuse; the questions that are open, if nothing else is left."""
@@ -270,6 +276,9 @@ class _Decisions(NamedTuple):
         state, limits, tool = self.state, self.limits, self.tools.get(call.name)
         reason = self._hindrance(call, key)
         if key in state.started and (reason or tool is None or tool.retry == "never"):
+            decided = None if reason or tool is None or key not in self.at_work else self._approved(call, key, tool)
+            if isinstance(decided, ReadyCall):
+                return msgspec.structs.replace(decided, is_at_work=True)
             return RefusedCall(call, INTERRUPTED, "interrupted")
         if reason:
             return RefusedCall(call, GIVEN_UP, "interrupted") if key in state.asking else RefusedCall(call, reason)

@@ -7,9 +7,9 @@ import msgspec
 
 from foveal.agent.inbox import QuestionReply, letters
 from foveal.agent.run_events import RunEvent, events_of, rewind_events
-from foveal.agent.run_marks import ENDED, AgentTook, RunBegan, StatusSet, UserAnswered, mark_in, split_run
+from foveal.agent.run_marks import ENDED, AgentTook, ResumedAlone, RunBegan, StatusSet, UserAnswered, mark_in, split_run
 from foveal.agent.run_state import RunState, after, rewound
-from foveal.agent.tools import UserAnswer, asker_of
+from foveal.agent.tools import UserAnswer, UserQuestion, asker_of
 from foveal.stores import rows as log
 from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import Row, Store
@@ -114,14 +114,25 @@ def read_run(store: Store, session: str) -> RunState:
 
 
 def answered_below(store: Store, state: RunState) -> list[UserAnswered]:
-    """Return the answers to questions of sub-agents that are no longer open there: they were given in the sub-agent's own run."""
+    """Return the answers to questions of sub-agents that were given in the sub-agent's own run, whether that has read them or
+    not."""
     found: list[UserAnswered] = []
     for question in state.asked.values():
-        child = state.children.get(asker_of(question.id)) if question.inner else None
-        if child and question.inner not in read_run(store, split_run(child)[0]).asked:
-            answer = UserAnswer("answered in the run of the sub-agent", question=question.id, source="sub_agent")
-            found.append(UserAnswered(question.id, answer))
+        if (below := _run_that_asks(store, state, question)) is None:
+            continue
+        if question.inner not in below.asked or any(answers_to(store, below, question.inner)):
+            found.append(UserAnswered(question.id, _given_below(question)))
     return found
+
+
+def _run_that_asks(store: Store, state: RunState, question: UserQuestion) -> RunState | None:
+    """Return the state of the sub-agent's run whose question this is; None for a question of the run itself."""
+    child = state.children.get(asker_of(question.id)) if question.inner else None
+    return read_run(store, split_run(child)[0]) if child else None
+
+
+def _given_below(question: UserQuestion) -> UserAnswer:
+    return UserAnswer("answered in the run of the sub-agent", question=question.id, source="sub_agent")
 
 
 def answers_to(store: Store, state: RunState, question: str) -> Iterator[UserAnswer]:
@@ -130,11 +141,11 @@ def answers_to(store: Store, state: RunState, question: str) -> Iterator[UserAns
         if isinstance(letter, QuestionReply) and letter.answer.question == question:
             yield letter.answer
     asked = state.asked.get(question)
-    if asked is not None and asked.inner and (child := state.children.get(asker_of(question))):
-        below = read_run(store, split_run(child)[0])
+    if asked is not None and (below := _run_that_asks(store, state, asked)) is not None:
         for one in answers_to(store, below, asked.inner):
             yield msgspec.structs.replace(one, question=question)
-        yield from (one.answer for one in answered_below(store, state) if one.question == question)
+        if asked.inner not in below.asked:
+            yield _given_below(asked)
 
 
 def done_in(store: Store, state: RunState) -> int:
@@ -151,8 +162,9 @@ def read_events(store: Store, session: str, *, run: str = "", since: int = 0) ->
 
 
 def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
-    """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run."""
-    size, upto, taker = 64, entries, ""
+    """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run. Its
+    `parent` is empty while a sub-agent goes on alone."""
+    size, upto, taker, is_alone = 64, entries, "", False
     while upto > 0:
         rows = list(store.rows(session, after=max(0, upto - size), upto=upto))
         for row in reversed(rows):
@@ -160,9 +172,10 @@ def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
             mark = mark_in(body) if isinstance(body, Note) else None
             if isinstance(mark, AgentTook):
                 taker = taker or mark.agent
-            if isinstance(mark, StatusSet):
-                return msgspec.structs.replace(mark, agent=taker or mark.agent)
+            is_alone = is_alone or isinstance(mark, ResumedAlone)
             if isinstance(mark, RunBegan):
-                return StatusSet("pending", mark.run, taker or mark.agent, parent=mark.parent)
+                mark = StatusSet("pending", mark.run, mark.agent, parent=mark.parent)
+            if isinstance(mark, StatusSet):
+                return msgspec.structs.replace(mark, agent=taker or mark.agent, parent="" if is_alone else mark.parent)
         upto, size = upto - size, size * 4
     return None

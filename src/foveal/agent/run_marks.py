@@ -72,6 +72,11 @@ class RunLeft(_Mark, frozen=True, tag="left"):
     """The process that drives the run ends in order, and leaves it to others."""
 
 
+class ResumedAlone(_Mark, frozen=True, tag="alone"):
+    """Somebody has resumed the run of a sub-agent under its own name: until its next status, it goes on although the run above
+    may rest."""
+
+
 class CallStarted(_Mark, frozen=True, tag="started"):
     """A tool is about to run: its effect may have happened from here on."""
 
@@ -213,6 +218,8 @@ class AgentTook(_Mark, frozen=True, tag="took"):
     """Another agent has taken over the conversation; written together with its instructions."""
 
     agent: str
+    first_model: str = ""
+    """The first model of this agent, as `RunBegan.first_model`; empty in older logs."""
 
 
 RunMark: TypeAlias = (
@@ -220,6 +227,7 @@ RunMark: TypeAlias = (
     | StatusSet
     | RunTaken
     | RunLeft
+    | ResumedAlone
     | CallStarted
     | CallNotBegun
     | CallMalformed

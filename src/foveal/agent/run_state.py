@@ -149,8 +149,8 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     model: int = 0
     first_model: str = ""
-    """The first model of the agent when the run began, or when it was resumed, with its address; empty in older logs and after a
-    handoff."""
+    """The first model of the agent when the run began, when the agent took over, or when the run was resumed, with its address;
+    empty in older logs."""
     inbox: InboxRead = InboxRead(0)
     """The newest message of the inbox that was taken, for the session and not for the run."""
     turn: int = 0
@@ -480,8 +480,8 @@ def _of_agents(state: RunState, mark: RunMark | None) -> dict[str, Any]:
             return {"spawned": tuple(one for one in state.spawned if one != run_below(state, child))}
         case HandoffAsked(agent=agent):
             return {"handing": agent}
-        case AgentTook(agent=agent):
-            own: dict[str, Any] = {"agent": agent, "told": agent, "model": 0, "first_model": ""}
+        case AgentTook(agent=agent, first_model=model):
+            own: dict[str, Any] = {"agent": agent, "told": agent, "model": 0, "first_model": model}
             bounds: dict[str, Any] = {"renewed_at": (state.all_steps,), "calls": 0, "repeated": {}, "malformed": 0}
             return {**own, **bounds, "handing": "", "handoffs": state.handoffs + 1}
         case _:

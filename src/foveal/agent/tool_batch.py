@@ -126,7 +126,7 @@ class ToolBatch:
     async def _run(self, one: ReadyCall, *, is_begun: bool) -> None:
         """Run a call, and have its outcome written. One that has not begun is left out if the user has spoken."""
         call, journal = one.call, self._journal
-        if not is_begun:
+        if not is_begun and not one.is_at_work:
             if await asyncio.to_thread(self._is_steered):
                 journal.put(refused(call.id, SKIPPED))
                 await self._written()
@@ -137,7 +137,7 @@ class ToolBatch:
         if one.key in self._marked:
             self._marked[one.key] = ctx
         try:
-            ended = await run_call(one.tool, call, ctx)
+            ended = await run_call(one.tool, call, ctx, is_at_work=one.is_at_work)
         except AskUser as asked:
             ended = asked
         except StoppedCall as stopped:

@@ -17,8 +17,8 @@ from foveal.values.errors import FovealError
 from foveal.writers.faults import describe
 
 INTERRUPTED = (
-    "[interrupted: the program ended while this call was running. It may have had its effect; it was not run again. "
-    "Look before you repeat it.]"
+    "[interrupted: the run stopped, or its program ended, while this call was running. It may have had its effect; "
+    "it was not run again. Look before you repeat it.]"
 )
 CANCELLED = "[cancelled: the run was ended before this call had a result]"
 SKIPPED = "[not run: the user said something first]"
@@ -70,18 +70,24 @@ class _LeftBehind(Exception):
     """A plain generator was stopped between two pieces, as an asynchronous one is where it waits."""
 
 
-async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext) -> CallResult:
+async def run_call(tool: Tool, call: ToolCall, ctx: ToolContext, *, is_at_work: bool = False) -> CallResult:
     """Run a call and return its result. `AskUser` passes through, and the errors that the tool raises.
+
+    One that `is_at_work` already is only waited for, whatever comes of it: it must have its effect once.
 
     The tool has a task of its own: one that swallows its cancellation is left behind, as a thread is. If the caller is cancelled,
     `StoppedCall` has the outcome of a tool that ends within its time of grace; one that goes on longer is not called again, but
     waited for, if its call is run again in this event loop.
     """
     left = _left_at_work(ctx)
+    if left is None and is_at_work:
+        return _interrupted(call)
     work = left or asyncio.create_task(_ended(tool, call, ctx))
     try:
         await asyncio.wait((work,), timeout=tool.timeout_s)
         if left is not None and left.cancelled():  # by that stop, and nothing has come of it
+            if is_at_work:
+                return _interrupted(call)
             work = asyncio.create_task(_ended(tool, call, ctx))
             await asyncio.wait((work,), timeout=tool.timeout_s)
         if work.cancelled():  # by its tool: whoever stops the run cancels this task
@@ -176,6 +182,16 @@ def _left_at_work(ctx: ToolContext) -> "asyncio.Task[CallResult] | None":
         return None
     ctx.has_begun = True
     return work
+
+
+def calls_at_work() -> frozenset[str]:
+    """Return the keys of calls that went on after their run was stopped, and that can be waited for on this event loop."""
+    here = asyncio.get_running_loop()
+    return frozenset(key for key, work in list(_stopped.items()) if not work.cancelled() and work.get_loop() is here)
+
+
+def _interrupted(call: ToolCall) -> CallResult:
+    return CallResult(refused(call.id, INTERRUPTED, "interrupted"))
 
 
 def _forget(work: "asyncio.Task[CallResult]") -> None:
