@@ -27,7 +27,7 @@ from foveal.values.errors import BadInput, StoreBusy, StoreCorrupt, StoreError, 
 
 OLDEST_SQLITE = (3, 51, 3)
 
-_COMPANIONS = ("-wal", "-shm", "-journal", ARTIFACTS, INDEXES)
+COMPANIONS = ("-wal", "-shm", "-journal", ARTIFACTS, INDEXES)
 """Endings of the files and folders that belong to a store file."""
 
 SETTINGS = (
@@ -92,7 +92,7 @@ def check_free(path: Path) -> None:
     lies beside a new file for a part of it."""
     if path.exists():
         raise BadInput(f"{path} exists already; name a new file to copy to.")
-    if left := [name for ending in _COMPANIONS if os.path.lexists(name := f"{path}{ending}")]:
+    if left := [name for ending in COMPANIONS if os.path.lexists(name := f"{path}{ending}")]:
         raise BadInput(
             f"an earlier store at {path} has left {' and '.join(left)}, to be taken for a part of the new one. "
             "Move that away if the earlier store is to come back, remove it if not, or name a new file to copy to."
