@@ -13,7 +13,7 @@ import msgspec
 from foveal.cli.arguments import add_json
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
-from foveal.stores.place import find_place
+from foveal.stores.place import find_file, find_place
 from foveal.stores.sqlite.doctor import examine, salvage, sweep
 from foveal.stores.sqlite.index import INDEX_OF_ALL, IndexFiles, index_files, scope_key
 from foveal.values.errors import BadInput
@@ -31,6 +31,7 @@ def run(args: Namespace, out: Output) -> int:
     if not isinstance(place, Path):
         raise BadInput("`foveal doctor` reads files; for a database there is `foveal store doctor`")
     args.file = place
+    target = find_file(args.salvage) if args.salvage else None
     found = examine(args.file)
     shelf = _shelf(found)
     swept = None
@@ -38,7 +39,7 @@ def run(args: Namespace, out: Output) -> int:
         swept = sweep(args.file) + _remove(shelf)
         found = examine(args.file)
         shelf = _shelf(found)
-    kept = salvage(args.file, args.salvage) if args.salvage else None
+    kept = salvage(args.file, target) if target else None
     if out.is_json:
         salvaged = None if kept is None else plain_report(kept)
         out.document({**plain_report(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})

@@ -20,7 +20,7 @@ from foveal.stores.chain import link, seed
 from foveal.stores.checks import SECRET_BYTES
 from foveal.stores.examination import Damage, Report, examine_store
 from foveal.stores.format import ENVELOPE
-from foveal.stores.place import DatabaseAddress
+from foveal.stores.place import DatabaseAddress, find_file
 from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombstone, Writer
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
@@ -94,6 +94,7 @@ def copy_store(
 ) -> Report:
     """Copy a store, or the sessions of a tenant, to a new SQLite file, verified: a whole file by SQLite's own backup, which does
     not wait for writers and needs no keys."""
+    target = str(find_file(target))
     if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
     with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as source:
