@@ -109,13 +109,26 @@ def copy_store(
 
 def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, tenant: str | None = None) -> Report:
     """Examine a store: a file as SQLite's pages have it, another one by its methods. Chains are proven without keys; with them,
-    entries and artifacts are read too."""
+    entries and artifacts are read too. A tenant is told that the file is damaged, and no more of the sessions of others."""
     if isinstance(place, Path) and keys is None and tenant is None:
         return examine(place)
-    if isinstance(place, Path) and (found := examine(place)).damage:
-        return found  # it may not open
-    with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
-        return examine_store(store, str(place))
+    found = examine(place) if isinstance(place, Path) else None
+    if found is None or not found.damage:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+            return examine_store(store, str(place))
+    return found if tenant is None else _examined_for(tenant, place, keys)  # without a tenant: it may not open
+
+
+def _examined_for(tenant: str, place: Path | DatabaseAddress, keys: str | None) -> Report:
+    """Examine the sessions of a tenant in a damaged file, as far as it can be read."""
+    what = "the file is damaged, in sessions of this tenant or elsewhere; `foveal doctor` without a tenant says where"
+    try:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+            own = examine_store(store, str(place))
+    except StoreCorrupt:
+        own = Report(str(place), 0, 0, 0, ())
+        what += ". It cannot be read as it is"
+    return replace(own, damage=(Damage(str(place), what), *own.damage))
 
 
 def _check_keys(source: Store) -> None:
