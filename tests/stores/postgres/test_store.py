@@ -898,9 +898,15 @@ def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer,
             assert [hit.session for hit in search_store(reader, "zebrafish")] == ["s"]
             assert search(reader, "s", "zebrafish")
             assert [card.id for card in reader.scope("x").sessions()] == ["s"]
-            for act in (lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])):
+            acts: list[Callable[[], object]] = [
+                *(lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])),
+                *(reader.vacuum, lambda: reader.artifacts.put([b"x"])),
+                lambda: reader.artifacts.delete(name, unless_put_after_ms=0),
+            ]
+            for act in acts:
                 with pytest.raises(StoreError, match="permission denied"):
                     act()
+            reader.artifacts.write_sidecar(name, b"a help for reading, which need not be kept")
     finally:
         statement(store, f"DROP OWNED BY {role}")
         statement(store, f"DROP ROLE {role}")

@@ -144,7 +144,8 @@ class Connections:
         return known
 
     def run(self, job: Callable[[Link], T]) -> T:
-        """Return the result of a job that may be done twice: it is tried again while the server cannot be reached."""
+        """Return the result of a job that may be done twice: it is tried again while the server cannot be reached. `StoreError`
+        for whatever the server refuses."""
         patience, was_cut = Patience(self._patience_s), False
         while True:
             link: Link | None = None
@@ -155,6 +156,8 @@ class Connections:
                 was_cut |= link is not None and link.was_cut
                 if is_hopeless(error) or not patience.wait():
                     raise self.unavailable(error, may_be_done=was_cut) from error
+            except psycopg.Error as error:
+                raise StoreError(f"{self.place}: PostgreSQL refused: {error}") from error
 
     @contextmanager
     def link(self) -> Generator[Link]:
