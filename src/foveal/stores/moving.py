@@ -4,6 +4,9 @@ A session is held in both stores while it is copied, so that nobody writes it in
 next run. Its log is continued where the last run stopped, after the copied part was read and compared, and is done when both
 chains end in the same hash. One session that cannot be copied does not keep the others: each problem is in the outcome.
 
+In a store that cannot be written no session can be held: those that nobody has are copied as they are at the moment, and the
+outcome names them.
+
 A session that was deleted stays deleted: one that the new store has a tombstone of is not copied again. A copy whose original
 was deleted is told and left, because it may be the only one: whoever moves the store decides.
 """
@@ -35,6 +38,7 @@ from foveal.values.errors import (
     StoreError,
     StoreFailed,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
 )
 
@@ -66,6 +70,9 @@ class StoreMove(msgspec.Struct, frozen=True):
     """Sessions that were deleted in the new store after they were copied: they stay deleted."""
     outlived: tuple[str, ...] = ()
     """Sessions that were deleted in the old store after they were copied: the new store still has them, and no tombstone."""
+
+    unheld: tuple[str, ...] = ()
+    """Sessions that were copied as they were at the moment, because the old store cannot be written, and so not be held."""
 
     @property
     def is_whole(self) -> bool:
@@ -154,7 +161,7 @@ class _Move:
         self._missing: dict[tuple[str, str], str] = {}
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
-        self._deleted, self._outlived = list[str](), dict[str, None]()
+        self._deleted, self._outlived, self._unheld = list[str](), dict[str, None](), list[str]()
         theirs = set(self._tombstones_of(source))
         self._tombstones: dict[str, list[Tombstone]] = {}
         """Those that only the new store has, by the hash of the name."""
@@ -163,7 +170,10 @@ class _Move:
                 self._tombstones.setdefault(one.seed, []).append(one)
 
     def outcome(self) -> StoreMove:
-        told = (self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived)
+        told = (
+            *(self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived),
+            self._unheld,
+        )
         return StoreMove(self._sessions, self._copied, len(self._artifacts), *map(tuple, told))
 
     def bring(self, card: SessionCard, *, holds: bool) -> None:
@@ -236,7 +246,14 @@ class _Move:
         return any(_is_of(self._source, card, one) for one in found) and not self._target.cards(card.id)
 
     def _hold_and_copy(self, card: SessionCard) -> None:
-        holder = _hold(self._source, card.id)
+        try:
+            holder = _hold(self._source, card.id)
+        except StoreReadOnly:
+            if card.holder is not None:
+                raise SessionHeld(f"session {card.id} is held by {card.holder}") from None
+            self._copy(card)
+            self._unheld.append(card.id)
+            return
         try:
             held = msgspec.structs.replace(self._source.cards(card.id)[0], updated_ms=card.updated_ms)
             self._copy(held)

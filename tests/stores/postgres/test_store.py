@@ -23,6 +23,7 @@ from foveal.stores import open_store
 from foveal.stores.chain import link
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
+from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
@@ -907,6 +908,8 @@ def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer,
                 with pytest.raises(StoreError, match="permission denied"):
                     act()
             reader.artifacts.write_sidecar(name, b"a help for reading, which need not be kept")
+            with MemoryStore() as copy:
+                assert move_sessions(reader, copy).unheld == ("s",)
     finally:
         statement(store, f"DROP OWNED BY {role}")
         statement(store, f"DROP ROLE {role}")

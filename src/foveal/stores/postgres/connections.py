@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from foveal.stores.place import DatabaseAddress
-from foveal.values.errors import BadInput, StoreError, StoreFull, StoreUnavailable
+from foveal.values.errors import BadInput, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 T = TypeVar("T")
 Bindings: TypeAlias = Sequence[object] | Mapping[str, object]
@@ -157,7 +157,8 @@ class Connections:
                 if is_hopeless(error) or not patience.wait():
                     raise self.unavailable(error, may_be_done=was_cut) from error
             except psycopg.Error as error:
-                raise StoreError(f"{self.place}: PostgreSQL refused: {error}") from error
+                kind = StoreReadOnly if isinstance(error, errors.InsufficientPrivilege) else StoreError
+                raise kind(f"{self.place}: PostgreSQL refused: {error}") from error
 
     @contextmanager
     def link(self) -> Generator[Link]:
