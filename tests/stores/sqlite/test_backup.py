@@ -110,6 +110,16 @@ def test_a_missing_artifact_is_reported(filled: Path) -> None:
     assert examine(filled).damage
 
 
+def test_a_damaged_artifact_is_copied_as_it_is(filled: Path) -> None:
+    """It is reported as damaged, not as lost, and the bytes that it still has are in the copy."""
+    artifact, target = min(artifacts_folder(filled).glob("*/*")), filled.with_name("copy.db")
+    artifact.write_bytes(b"X" + artifact.read_bytes()[1:])
+    report = back_up(filled, target)
+    assert [("do not match the hash" in damage.what) for damage in report.damage] == [True]
+    copied = artifacts_folder(target) / artifact.parent.name / artifact.name
+    assert copied.read_bytes() == artifact.read_bytes()
+
+
 def test_a_backup_that_fails_leaves_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy takes its name when it is whole, so that the same command can be given again."""
     before = set(filled.parent.iterdir())

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.stores.artifacts import artifacts_folder, copy_unread
+from foveal.stores.artifacts import artifacts_folder, copy_unread, unproven
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
 from foveal.stores.examination import Report
 from foveal.stores.format import ENVELOPE
-from foveal.stores.port import SessionCard
+from foveal.stores.port import Artifacts, SessionCard
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
@@ -82,9 +82,17 @@ def _copy_artifacts(store: SqliteStore, place: Path) -> list[SessionCard]:
                 )  # a damaged or encrypted log does not say which are named
                 break
             for sha256 in named:
-                with suppress(NotFound, StoreCorrupt):  # the examination reports it
-                    copied.artifacts_for(card.id).put(store.artifacts_for(card.id).read(sha256))
+                _copy_artifact(store.artifacts_for(card.id), copied.artifacts_for(card.id), sha256)
     return cards
+
+
+def _copy_artifact(source: Artifacts, target: Artifacts, sha256: str) -> None:
+    """Copy an artifact; a damaged one as it is, and none if it is missing: the examination reports both."""
+    with suppress(NotFound):
+        try:
+            target.put(source.read(sha256))
+        except StoreCorrupt:
+            target.put(unproven(source, sha256), name=lambda: sha256)
 
 
 def _set_free(db: Database, path: Path) -> None:
