@@ -152,6 +152,50 @@ def test_usage_errors_are_one_line(run, words):
     assert "--help" in refused(run(*words))
 
 
+ADDRESS = "postgresql://me:s3cret@h/d"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backup", ADDRESS, "--store", "{store}"),
+        ("store", "backup", "{store}", ADDRESS),
+        ("doctor", "{store}", "--salvage", ADDRESS),
+        ("export", "alpha", "-o", ADDRESS, "--store", "{store}"),
+        ("import", ADDRESS, "--store", "{store}"),
+    ],
+)
+def test_a_database_is_no_file_to_write_to_or_read(run, kept, words):
+    """The command that copies a store into a database is named, and the password is not."""
+    said = refused(run(*(word.format(store=kept) for word in words)))
+    assert "postgresql://me@h/d is a database; name a file" in said
+    assert "store migrate" in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("label", "alpha", ADDRESS),
+        ("sessions", ADDRESS),
+        ("store", "stats", "a.db", "b.db", ADDRESS),
+        ("store", "stats", ADDRESS.replace(":/", "/")),
+        ("view", "alpha", "--html", ADDRESS, "--store", "{store}"),
+        ("why", ADDRESS, "--store", "{store}"),
+    ],
+)
+def test_no_error_repeats_the_password_of_an_address(run, kept, words):
+    """Whatever the address was taken for: a word too many, a file, a session."""
+    said = refused(run(*(word.format(store=kept) for word in words)))
+    assert "me:…@h" in said
+    assert "s3cret" not in said
+
+
+def test_a_backup_may_be_named_as_an_address_of_sqlite(run, kept, tmp_path):
+    """As everywhere else, it is a file."""
+    assert run("backup", f"sqlite:///{tmp_path}/copy.db", "--store", kept).code == 0
+    assert (tmp_path / "copy.db").is_file()
+
+
 def test_the_script_never_shows_a_traceback(tmp_path):
     """Through a process of its own, with stderr as a user sees it."""
     done = subprocess.run(

@@ -4,12 +4,14 @@ from base64 import b64encode
 from pathlib import Path
 from secrets import token_bytes
 
+import apsw
 import pytest
 
 pytest.importorskip("cryptography", reason="the extra `keys` is not installed")
 
 import foveal
 from foveal.cli import main
+from foveal.stores.references import artifacts_named
 
 
 def test_commands_take_keys_and_tenant_from_the_environment(
@@ -97,3 +99,49 @@ def test_backup_and_doctor_with_keys_and_tenant(
         assert found in capsys.readouterr().out or (words[0], tenant) == ("backup", None)
     with foveal.open_store("b.db") as operator:
         assert sorted(card.id for card in operator.cards()) == (["@acme:s"] if tenant else ["@acme:s", "@globex:s"])
+
+
+def test_a_tenant_is_not_told_of_the_damaged_sessions_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only that the file is damaged, and how its own sessions are; the doctor of the whole file refuses a tenant."""
+    monkeypatch.chdir(tmp_path)
+    for tenant, name in (("acme", "salaries"), ("globex", "chat")):
+        with (
+            foveal.open_store("a.db", tenant=tenant) as store,
+            foveal.Session(store, name, model="gpt-5") as session,
+        ):
+            session.append(foveal.assistant("", foveal.ToolCall("c1", "make", "{}")))
+            session.append(foveal.result("c1", foveal.keep_stream(store, [tenant.encode()])))
+    with foveal.open_store("a.db", tenant="acme") as store:
+        (sha256,) = artifacts_named(store.rows("salaries"))
+        store.artifacts_for("salaries").delete(sha256, unless_put_after_ms=1 << 60)
+    monkeypatch.setenv("FOVEAL_TENANT", "globex")
+    assert main(["store", "doctor", "a.db"]) == 1
+    told = capsys.readouterr().out
+    assert "a.db: the file is damaged" in told
+    assert "1 sessions, 2 entries, 1 artifacts; 1 damaged" in told
+    assert "foveal store migrate a.db" in told
+    assert "salaries" not in told
+    assert main(["doctor", "a.db"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_a_tenant_of_a_file_that_cannot_be_read_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The list of its sessions cannot be proven: that is all, and no session of others is named."""
+    monkeypatch.chdir(tmp_path)
+    for tenant, name in (("acme", "salaries"), ("globex", "chat")):
+        with foveal.open_store("a.db", tenant=tenant) as store, foveal.Session(store, name, model="gpt-5") as session:
+            session.append(foveal.user("hello"))
+    db = apsw.Connection("a.db")
+    for (trigger,) in list(db.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'")):
+        db.execute(f'DROP TRIGGER "{trigger}"')
+    db.execute("UPDATE sessions SET entries = 9 WHERE id != ''")
+    db.close()
+    monkeypatch.setenv("FOVEAL_TENANT", "globex")
+    assert main(["store", "doctor", "a.db"]) == 1
+    told = capsys.readouterr().out
+    assert "It cannot be read as it is" in told
+    assert "salaries" not in told

@@ -36,6 +36,7 @@ READING = (
     "store stats {store}",
     "store doctor {store}",
     "store backup {store} {out}",
+    "store migrate {store} {out}",
     "doctor {store}",
 )
 WRITING = (

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,34 @@ def test_a_session_moves_from_store_to_store(run, kept, tmp_path):
         ]
         == "copy"
     )
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-journal", ".artifacts/ab/name", ".index/name.db"])
+@pytest.mark.parametrize("words", [("export", "alpha", "-o"), ("view", "alpha", "--html")])
+def test_no_file_of_a_store_is_written_over(run, kept, words, ending):
+    """Neither the store itself nor what lies beside it, whichever command writes."""
+    target = Path(f"{kept}{ending}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    before = target.read_bytes() if target.exists() else None
+    done = run(*words, target, "--store", kept)
+    assert (done.code, done.out) == (2, "")
+    assert "a database, and is not written over" in done.err
+    assert (target.read_bytes() if target.exists() else None) == before
+
+
+def test_a_store_that_the_command_makes_is_not_written_over(run, recorded, tmp_path):
+    """A replay into a new store, whose prompts are to have the same name: the store stays."""
+    store = tmp_path / "new.db"
+    assert "is not written over" in run("replay", recorded("alpha"), "--store", store, "--prompts", store).err
+    assert names(run, store) == {"alpha"}
+
+
+def test_an_export_replaces_an_earlier_one(run, kept, tmp_path):
+    """As `-o` does everywhere, so that a job can write the same file each night."""
+    target = tmp_path / "alpha.jsonl"
+    target.write_text("the last export")
+    assert run("export", "alpha", "--store", kept, "-o", target).code == 0
+    assert run("import", target, "--store", tmp_path / "new.db").code == 0
 
 
 def test_an_export_goes_through_a_pipe(run, kept, tmp_path):

@@ -17,6 +17,7 @@ from foveal.stores.moving import BATCH_ROWS, StoreMove, copy_store, move_session
 from foveal.stores.port import Draft, KeptNote, Row, Snapshot, Store, Tombstone
 from foveal.stores.portable import export_session, import_session
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import store as sqlite_store
 from foveal.testing.store_contract import draft, drafts
 from foveal.values.codec import encode
 from foveal.values.entry import user
@@ -77,6 +78,19 @@ def test_a_session_that_is_written_is_left(source: Store) -> None:
         writer.release()
         assert move_sessions(source, target).sessions == 4
         assert [row.id for row in target.rows("s1")][-1] == "late"
+
+
+def test_sessions_of_a_store_that_cannot_be_written_are_copied_unheld(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are at the moment, which the outcome says; one that somebody has is left, as always."""
+    with SqliteStore(filled) as owner:
+        owner.acquire("s1")
+        monkeypatch.setattr(sqlite_store, "can_be_written", lambda _: False)
+        with SqliteStore(filled, may_be_read_only=True) as source, MemoryStore() as target:
+            done = move_sessions(source, target)
+            assert (done.in_use, sorted(done.unheld), done.left) == (("s1",), ["s0", "s2"], ())
+            assert list(target.rows("s0")) == list(source.rows("s0"))
 
 
 def test_another_session_of_the_same_name_is_never_mixed(source: Store) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from foveal.stores import open_store
-from foveal.stores.place import DatabaseAddress, find_place
+from foveal.stores.place import DatabaseAddress, find_file, find_place
 from foveal.stores.sqlite import SqliteStore
 from foveal.values.errors import BadInput
 
@@ -80,3 +80,10 @@ def test_parameters_of_libpq_reach_it_as_they_are_written() -> None:
     address = DatabaseAddress("postgresql://h/d?options=-c%20a%3D1&foveal_schema=my%5Fa&sslmode=disable")
     assert address.conninfo == "postgresql://h/d?options=-c%20a%3D1&sslmode=disable"
     assert address.options == {"schema": "my_a"}
+
+
+def test_a_file_is_no_database() -> None:
+    """A path and an address of SQLite name a file; for a database there is another command, and its password is not repeated."""
+    assert (find_file("a.db"), find_file("sqlite:///a.db")) == (Path("a.db"), Path("a.db"))
+    with pytest.raises(BadInput, match=r"postgresql://me@h/d is a database.*store migrate"):
+        find_file("postgresql://me:s3cret@h/d")

@@ -2,10 +2,11 @@
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foveal.text.display import FILE_NAME_CHARS, printable, safe_file_name
+from foveal.text.display import FILE_NAME_CHARS, printable, safe_file_name, without_passwords
 
 
 def is_safe(name):
@@ -49,3 +50,20 @@ def test_a_path_in_an_error_is_one_short_printable_line():
     """Line ends and escapes are written as numbers, and the middle of a long path is left out."""
     assert printable("a\nb\x1b[2J") == "a\\u000ab\\u001b[2J"
     assert printable("x" * 300) == f"{'x' * 80}…{'x' * 80}"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no 'postgresql://me:s3?c@r/et@h/d' here", "no 'postgresql://me:…@h/d' here"),
+        ("postgresql:/me:s3cret@h/d: not found", "postgresql:/me:…@h/d: not found"),
+        ("postgresql/me:s3cret@h/d", "postgresql/me:…@h/d"),
+        ("https://:s3cret@h/d", "https://:…@h/d"),
+        ("'postgresql://h/d?sslmode=disable&password=s3cret&a=b'", "'postgresql://h/d?sslmode=disable&password=…&a=b'"),
+        ("postgresql://me@h:5432,g:5432/d and me@h", "postgresql://me@h:5432,g:5432/d and me@h"),
+        ("http://localhost:8080/v1, a/b:c@d", "http://localhost:8080/v1, a/b:c@d"),
+    ],
+)
+def test_passwords_are_taken_out_of_a_text(text, shown):
+    """Wherever an address stands in it; hosts, ports, users and paths are left."""
+    assert without_passwords(text) == shown

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.cli.arguments import add_json
+from foveal.cli.arguments import add_json, private_options
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
-from foveal.stores.place import find_place
+from foveal.stores.place import find_file, find_place
 from foveal.stores.sqlite.doctor import examine, salvage, sweep
 from foveal.stores.sqlite.index import INDEX_OF_ALL, IndexFiles, index_files, scope_key
 from foveal.values.errors import BadInput
@@ -30,7 +30,13 @@ def run(args: Namespace, out: Output) -> int:
     place = find_place(args.file)
     if not isinstance(place, Path):
         raise BadInput("`foveal doctor` reads files; for a database there is `foveal store doctor`")
+    if tenant := private_options()["tenant"]:
+        raise BadInput(
+            f"`foveal doctor` reads the sessions of all tenants, and $FOVEAL_TENANT is {tenant!r}; for one tenant there is "
+            "`foveal store doctor`"
+        )
     args.file = place
+    target = find_file(args.salvage) if args.salvage else None
     found = examine(args.file)
     shelf = _shelf(found)
     swept = None
@@ -38,7 +44,7 @@ def run(args: Namespace, out: Output) -> int:
         swept = sweep(args.file) + _remove(shelf)
         found = examine(args.file)
         shelf = _shelf(found)
-    kept = salvage(args.file, args.salvage) if args.salvage else None
+    kept = salvage(args.file, target) if target else None
     if out.is_json:
         salvaged = None if kept is None else plain_report(kept)
         out.document({**plain_report(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})
@@ -78,7 +84,7 @@ def print_report(found: Report, kept: Report | None, out: Output) -> None:
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")
     elif found.damage:
-        is_file = "://" not in found.path
+        is_file = "://" not in found.path and not private_options()["tenant"]
         words = ["doctor", found.path, "--salvage", "NEW.db"] if is_file else ["store", "migrate", found.path, "NEW.db"]
         out.line(
             f"Save {'what is' if is_file else 'the sessions that are'} whole with: {shlex.join(['foveal', *words])}"

@@ -6,11 +6,11 @@ import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 from foveal.cli.arguments import add_store, open_place, store_place
 from foveal.cli.output import Output
+from foveal.stores.place import find_file
 from foveal.stores.portable import import_session
 from foveal.values.errors import BadInput
 
@@ -38,7 +38,7 @@ def run(args: Namespace, out: Output) -> None:
 def _opened(name: str) -> Generator[BinaryIO]:
     """Open the file; standard input is copied to one, because it is read twice."""
     if name != "-":
-        with Path(name).open("rb") as stream:
+        with find_file(name).open("rb") as stream:
             yield stream
         return
     with tempfile.TemporaryFile() as stream:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import msgspec
 
-from foveal.text.display import visible
+from foveal.text.display import visible, without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,8 +44,9 @@ def utc_time(seconds: float) -> str:
 
 
 def complain(text: object) -> None:
-    """Write one line to stderr, in the form of all errors of the command."""
-    line = " ".join(visible(str(text)).split("\n"))
+    """Write one line to stderr, in the form of all errors of the command. It has no password: an address may have been given in
+    the place of anything else, and is repeated then as what it was taken for."""
+    line = " ".join(visible(without_passwords(str(text))).split("\n"))
     sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
 
 

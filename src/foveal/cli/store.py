@@ -55,7 +55,7 @@ def _migrate(args: Namespace, out: Output) -> int:
     place, target = existing_place(args.place), store_place(args.target)
     if _are_same(place, target):
         raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
-    with open_place(place) as old, open_place(target) as new:
+    with open_place(place, may_be_read_only=True) as old, open_place(target) as new:
         done = move_sessions(old, new)
     if out.is_json:
         out.document(msgspec.to_builtins(done))
@@ -75,6 +75,11 @@ def _tell_move(done: StoreMove, target: Path | DatabaseAddress, out: Output) -> 
         out.line(f"not copied: {problem}", "bad")
     for names, what in (
         (done.in_use, "are in use and were left: {}. Run it again."),
+        (
+            done.unheld,
+            "could not be held, because the old store cannot be written, and were copied as they were at this moment: {}. "
+            "If somebody writes them there, run it again.",
+        ),
         (done.deleted, "were deleted in the new store after they were copied, and stay deleted: {}."),
         (
             done.outlived,

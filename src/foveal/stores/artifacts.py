@@ -19,7 +19,7 @@ from pathlib import Path
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact, check_span
 from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
-from foveal.stores.port import ArtifactCard, KeptArtifact
+from foveal.stores.port import ArtifactCard, Artifacts, KeptArtifact
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
 
 SUFFIX = ".artifacts"
@@ -198,11 +198,12 @@ def copy_unread(source: FileArtifacts, target: FileArtifacts) -> int:
     """Copy all artifacts as they are, under their names, and return how many: for those that only their keys could read."""
     names = source.names()
     for name in names:
-        target.put(_spans(source, name), name=lambda name=name: name)
+        target.put(unproven(source, name), name=lambda name=name: name)
     return len(names)
 
 
-def _spans(artifacts: FileArtifacts, name: str) -> Iterator[bytes]:
+def unproven(artifacts: Artifacts, name: str) -> Iterator[bytes]:
+    """Yield the bytes of an artifact as they are, damaged or not."""
     at = 0
     while piece := artifacts.span(name, at, READ_BYTES):
         yield piece

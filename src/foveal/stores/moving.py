@@ -4,6 +4,9 @@ A session is held in both stores while it is copied, so that nobody writes it in
 next run. Its log is continued where the last run stopped, after the copied part was read and compared, and is done when both
 chains end in the same hash. One session that cannot be copied does not keep the others: each problem is in the outcome.
 
+In a store that cannot be written no session can be held: those that nobody has are copied as they are at the moment, and the
+outcome names them.
+
 A session that was deleted stays deleted: one that the new store has a tombstone of is not copied again. A copy whose original
 was deleted is told and left, because it may be the only one: whoever moves the store decides.
 """
@@ -20,7 +23,7 @@ from foveal.stores.chain import link, seed
 from foveal.stores.checks import SECRET_BYTES
 from foveal.stores.examination import Damage, Report, examine_store
 from foveal.stores.format import ENVELOPE
-from foveal.stores.place import DatabaseAddress
+from foveal.stores.place import DatabaseAddress, find_file
 from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombstone, Writer
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
@@ -35,6 +38,7 @@ from foveal.values.errors import (
     StoreError,
     StoreFailed,
     StoreFull,
+    StoreReadOnly,
     StoreUnavailable,
 )
 
@@ -67,6 +71,9 @@ class StoreMove(msgspec.Struct, frozen=True):
     outlived: tuple[str, ...] = ()
     """Sessions that were deleted in the old store after they were copied: the new store still has them, and no tombstone."""
 
+    unheld: tuple[str, ...] = ()
+    """Sessions that were copied as they were at the moment, because the old store cannot be written, and so not be held."""
+
     @property
     def is_whole(self) -> bool:
         """Whether nothing is left to be done."""
@@ -94,6 +101,7 @@ def copy_store(
 ) -> Report:
     """Copy a store, or the sessions of a tenant, to a new SQLite file, verified: a whole file by SQLite's own backup, which does
     not wait for writers and needs no keys."""
+    target = str(find_file(target))
     if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
     with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as source:
@@ -108,13 +116,26 @@ def copy_store(
 
 def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, tenant: str | None = None) -> Report:
     """Examine a store: a file as SQLite's pages have it, another one by its methods. Chains are proven without keys; with them,
-    entries and artifacts are read too."""
+    entries and artifacts are read too. A tenant is told that the file is damaged, and no more of the sessions of others."""
     if isinstance(place, Path) and keys is None and tenant is None:
         return examine(place)
-    if isinstance(place, Path) and (found := examine(place)).damage:
-        return found  # it may not open
-    with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
-        return examine_store(store, str(place))
+    found = examine(place) if isinstance(place, Path) else None
+    if found is None or not found.damage:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+            return examine_store(store, str(place))
+    return found if tenant is None else _examined_for(tenant, place, keys)  # without a tenant: it may not open
+
+
+def _examined_for(tenant: str, place: Path | DatabaseAddress, keys: str | None) -> Report:
+    """Examine the sessions of a tenant in a damaged file, as far as it can be read."""
+    what = "the file is damaged, in sessions of this tenant or elsewhere; `foveal doctor` without a tenant says where"
+    try:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+            own = examine_store(store, str(place))
+    except StoreCorrupt:
+        own = Report(str(place), 0, 0, 0, ())
+        what += ". It cannot be read as it is"
+    return replace(own, damage=(Damage(str(place), what), *own.damage))
 
 
 def _check_keys(source: Store) -> None:
@@ -140,7 +161,7 @@ class _Move:
         self._missing: dict[tuple[str, str], str] = {}
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
-        self._deleted, self._outlived = list[str](), dict[str, None]()
+        self._deleted, self._outlived, self._unheld = list[str](), dict[str, None](), list[str]()
         theirs = set(self._tombstones_of(source))
         self._tombstones: dict[str, list[Tombstone]] = {}
         """Those that only the new store has, by the hash of the name."""
@@ -149,7 +170,10 @@ class _Move:
                 self._tombstones.setdefault(one.seed, []).append(one)
 
     def outcome(self) -> StoreMove:
-        told = (self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived)
+        told = (
+            *(self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived),
+            self._unheld,
+        )
         return StoreMove(self._sessions, self._copied, len(self._artifacts), *map(tuple, told))
 
     def bring(self, card: SessionCard, *, holds: bool) -> None:
@@ -222,7 +246,14 @@ class _Move:
         return any(_is_of(self._source, card, one) for one in found) and not self._target.cards(card.id)
 
     def _hold_and_copy(self, card: SessionCard) -> None:
-        holder = _hold(self._source, card.id)
+        try:
+            holder = _hold(self._source, card.id)
+        except StoreReadOnly:
+            if card.holder is not None:
+                raise SessionHeld(f"session {card.id} is held by {card.holder}") from None
+            self._copy(card)
+            self._unheld.append(card.id)
+            return
         try:
             held = msgspec.structs.replace(self._source.cards(card.id)[0], updated_ms=card.updated_ms)
             self._copy(held)

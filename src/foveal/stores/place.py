@@ -86,6 +86,16 @@ def find_place(text: str | Path) -> Path | DatabaseAddress:
     return Path(text)
 
 
+def find_file(text: str | Path) -> Path:
+    """Return the file that a text names, as `find_place` reads it; `BadInput` if it names a database."""
+    place = find_place(text)
+    if isinstance(place, Path):
+        return place
+    raise BadInput(
+        f"{place} is a database; name a file. `foveal store migrate` copies a store into a database, or out of one."
+    )
+
+
 def without_secrets(url: str) -> str:
     """Return the address of a bucket without user, password and parameters."""
     scheme, mark, rest = url.partition("://")

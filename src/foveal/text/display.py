@@ -6,6 +6,7 @@ Each function has another reader, and the results differ on purpose:
 - `one_line`: a value in a reminder or an error. Blanks and invisible characters collapse to one space.
 - `replace_invisible`: a path in a listing. Invisible characters become `_`, so that two paths stay distinguishable.
 - `safe_file_name`: the last step of such a path, short, with its extension.
+- `without_passwords`: a text that may repeat the address of a database, in an error of a command.
 - `printable`: a path or a value in an error message. Unprintable characters are escaped, so that the user can find the file.
 
 A name inside the engine's own bracketed lines and tags goes through `foveal.text.guard.safe_name`, which also neutralises it.
@@ -34,6 +35,11 @@ _CONTROLS = re.compile(
 _NOT_PLAIN = re.compile(r"[\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff]+")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Categories of controls, directions, halves of characters, and code points that no font shows."""
+
+_PASSWORD = re.compile(
+    r"((?:\b[a-z][a-z0-9+.-]*:|\bpostgres(?:ql)?)/+[^\s:/@]*:)\S+(?=@)|([?&](?:ssl)?password=)[^\s&'\"]+", re.IGNORECASE
+)
+"""The password of an address, before its host or among its parameters, and what is before it."""
 
 
 def visible(text: str) -> str:
@@ -84,3 +90,8 @@ def printable(value: object) -> str:
     """Return a path or another value for use in a sentence: on one line, short, and with nothing in it that a terminal obeys."""
     text = "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in str(value)[:400])
     return text if len(text) <= _PATH_CHARS else f"{text[:_PATH_END_CHARS]}…{text[-_PATH_END_CHARS:]}"
+
+
+def without_passwords(text: str) -> str:
+    """Return a text with … in the place of the passwords of addresses in it, also of such that a `Path` has lost a / of."""
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}…", text)

@@ -17,6 +17,7 @@
     └── StoreError              the log could not be kept or read
         ├── StoreFull           no space; nothing acknowledged is lost
         ├── StoreBusy           another process held the file for too long
+        ├── StoreReadOnly       this process has no right to write the store
         ├── StoreFailed         an I/O error; the handle must be reopened
         ├── StoreUnavailable    the database cannot be reached; whether the last append was kept is unknown
         ├── TailLost            the store has fewer entries than it acknowledged
@@ -160,6 +161,10 @@ class StoreFull(StoreError):
 
 class StoreBusy(StoreError):
     """Another process held the store for longer than the waiting time."""
+
+
+class StoreReadOnly(StoreError):
+    """This process has no right to write the store; nothing was written, and reading still works."""
 
 
 class StoreFailed(StoreError):

@@ -23,6 +23,7 @@ from foveal.stores import open_store
 from foveal.stores.chain import link
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
+from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
@@ -898,9 +899,17 @@ def test_a_role_that_may_only_read_reads(opened: Opened, server: PostgresServer,
             assert [hit.session for hit in search_store(reader, "zebrafish")] == ["s"]
             assert search(reader, "s", "zebrafish")
             assert [card.id for card in reader.scope("x").sessions()] == ["s"]
-            for act in (lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])):
+            acts: list[Callable[[], object]] = [
+                *(lambda: reader.acquire("s"), lambda: reader.entitle("s", "T"), lambda: reader.delete(["s"])),
+                *(reader.vacuum, lambda: reader.artifacts.put([b"x"])),
+                lambda: reader.artifacts.delete(name, unless_put_after_ms=0),
+            ]
+            for act in acts:
                 with pytest.raises(StoreError, match="permission denied"):
                     act()
+            reader.artifacts.write_sidecar(name, b"a help for reading, which need not be kept")
+            with MemoryStore() as copy:
+                assert move_sessions(reader, copy).unheld == ("s",)
     finally:
         statement(store, f"DROP OWNED BY {role}")
         statement(store, f"DROP ROLE {role}")

@@ -1,18 +1,20 @@
 """Copies of stores that are in use."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.examination import Report
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore, backup
 from foveal.stores.sqlite.backup import back_up
-from foveal.stores.sqlite.doctor import examine
+from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.values.codec import encode
 from foveal.values.entry import user
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, StoreError
 
 
 def test_a_store_is_copied_while_it_is_written(filled: Path) -> None:
@@ -50,8 +52,54 @@ def test_a_copy_never_replaces_anything(filled: Path) -> None:
         back_up(filled, filled)
     target = filled.with_name("copy.db")
     artifacts_folder(target).mkdir()
-    with pytest.raises(BadInput, match="exists already"):
+    with pytest.raises(BadInput, match="an earlier store"):
         back_up(filled, target)
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal", ".index"])
+@pytest.mark.parametrize("make", [back_up, salvage])
+def test_a_copy_is_not_made_beside_the_companion_of_an_earlier_store(
+    filled: Path, ending: str, make: Callable[[Path, Path], Report]
+) -> None:
+    """SQLite would take it for a part of the copy: it is named, and nothing is made."""
+    target = filled.with_name("copy.db")
+    companion = Path(f"{target}{ending}")
+    companion.write_bytes(b"of an earlier store")
+    before = set(filled.parent.iterdir())
+    with pytest.raises(BadInput, match=f"has left {target}{ending}, to be taken"):
+        make(filled, target)
+    assert (set(filled.parent.iterdir()), companion.read_bytes()) == (before, b"of an earlier store")
+
+
+def test_a_companion_that_appears_during_a_backup_keeps_the_copy_from_its_name(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy is removed again."""
+    target = filled.with_name("copy.db")
+    monkeypatch.setattr(backup, "_copy_artifacts", lambda *_: Path(f"{target}-wal").write_bytes(b"x"))
+    with pytest.raises(BadInput, match=f"has left {target}-wal"):
+        back_up(filled, target)
+    assert not target.exists()
+
+
+def test_a_copy_is_compared_with_what_was_copied(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is sound in itself, but another one, is no backup."""
+
+    def examine_another(place: Path) -> Report:
+        with SqliteStore(place) as store:
+            store.delete(["s0"])
+        return examine(place)
+
+    monkeypatch.setattr(backup, "examine", examine_another)
+    with pytest.raises(StoreError, match="does not hold the sessions that were copied"):
+        back_up(filled, filled.with_name("copy.db"))
+
+
+def test_a_copy_is_one_complete_file(filled: Path) -> None:
+    """Its artifacts are all that is beside it."""
+    target = filled.with_name("copy.db")
+    back_up(filled, target)
+    assert sorted(filled.parent.glob("copy.db*")) == [target, artifacts_folder(target)]
 
 
 def test_a_missing_artifact_is_reported(filled: Path) -> None:
@@ -60,6 +108,16 @@ def test_a_missing_artifact_is_reported(filled: Path) -> None:
     report = back_up(filled, filled.with_name("copy.db"))
     assert (report.artifacts, len(report.damage)) == (8, 1)
     assert examine(filled).damage
+
+
+def test_a_damaged_artifact_is_copied_as_it_is(filled: Path) -> None:
+    """It is reported as damaged, not as lost, and the bytes that it still has are in the copy."""
+    artifact, target = min(artifacts_folder(filled).glob("*/*")), filled.with_name("copy.db")
+    artifact.write_bytes(b"X" + artifact.read_bytes()[1:])
+    report = back_up(filled, target)
+    assert [("do not match the hash" in damage.what) for damage in report.damage] == [True]
+    copied = artifacts_folder(target) / artifact.parent.name / artifact.name
+    assert copied.read_bytes() == artifact.read_bytes()
 
 
 def test_a_backup_that_fails_leaves_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
 
 from foveal.stores.place import DatabaseAddress
-from foveal.values.errors import BadInput, StoreError, StoreFull, StoreUnavailable
+from foveal.values.errors import BadInput, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 T = TypeVar("T")
 Bindings: TypeAlias = Sequence[object] | Mapping[str, object]
@@ -144,7 +144,8 @@ class Connections:
         return known
 
     def run(self, job: Callable[[Link], T]) -> T:
-        """Return the result of a job that may be done twice: it is tried again while the server cannot be reached."""
+        """Return the result of a job that may be done twice: it is tried again while the server cannot be reached. `StoreError`
+        for whatever the server refuses."""
         patience, was_cut = Patience(self._patience_s), False
         while True:
             link: Link | None = None
@@ -155,6 +156,9 @@ class Connections:
                 was_cut |= link is not None and link.was_cut
                 if is_hopeless(error) or not patience.wait():
                     raise self.unavailable(error, may_be_done=was_cut) from error
+            except psycopg.Error as error:
+                kind = StoreReadOnly if isinstance(error, errors.InsufficientPrivilege) else StoreError
+                raise kind(f"{self.place}: PostgreSQL refused: {error}") from error
 
     @contextmanager
     def link(self) -> Generator[Link]:

@@ -16,7 +16,6 @@ from types import TracebackType
 from typing import Any, TypeVar, cast
 
 import msgspec
-import psycopg
 
 from foveal.stores.artifacts_place import artifacts_address, open_artifacts
 from foveal.stores.chain import seal, seed
@@ -251,10 +250,8 @@ class PostgresStore:
                 address = artifacts_address(named) if isinstance(named, str | Path) else None
                 elsewhere = self._connections.run(lambda link: remember_artifacts(link, address))
                 kept_by = kept_by or (open_artifacts(elsewhere) if elsewhere else PostgresArtifacts(self._connections))
-        except BaseException as error:
+        except BaseException:
             self._connections.close()
-            if isinstance(error, psycopg.Error):
-                raise StoreError(f"{self.place} cannot be used as a store: {error}") from error
             raise
         self.artifacts: ArtifactShelf = kept_by
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
@@ -655,10 +652,7 @@ class PostgresStore:
 
     def _run(self, job: Callable[[Link], T]) -> T:
         self._check_usable()
-        try:
-            return self._connections.run(job)
-        except psycopg.Error as error:
-            raise StoreError(f"{self.place}: PostgreSQL refused: {error}") from error
+        return self._connections.run(job)
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:

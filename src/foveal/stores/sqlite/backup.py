@@ -9,31 +9,32 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.stores.artifacts import artifacts_folder, copy_unread
+from foveal.stores.artifacts import artifacts_folder, copy_unread, unproven
 from foveal.stores.database import Database
 from foveal.stores.disk import sync_folder
 from foveal.stores.examination import Report
 from foveal.stores.format import ENVELOPE
+from foveal.stores.port import Artifacts, SessionCard
 from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
 from foveal.stores.sqlite.doctor import examine
-from foveal.stores.sqlite.opening import connect_new
+from foveal.stores.sqlite.opening import check_free, connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables
-from foveal.values.errors import BadInput, NotFound, StoreCorrupt
+from foveal.values.errors import NotFound, StoreCorrupt, StoreError
 
 
 @contextmanager
 def new_store_file(target: str | PathLike[str]) -> Generator[Path]:
     """Yield the path of a store to be made, which takes the name `target`, with its artifacts, when the block ends well;
-    otherwise nothing is left of it. `BadInput` if there is something of that name."""
+    otherwise nothing is left of it. `BadInput` if there is something of that name, or a companion of an earlier store."""
     place = resolved(target)
-    _check_free(place)
+    check_free(place)
     unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}.unfinished")
     try:
         yield unfinished
-        _check_free(place)
+        check_free(place)
         if artifacts_folder(unfinished).exists():
             artifacts_folder(unfinished).rename(artifacts_folder(place))
         unfinished.rename(place)
@@ -55,20 +56,22 @@ def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
                 _set_free(copy, place)
         finally:
             copy.close()
-        _copy_artifacts(store, place)
-    return examine(resolved(target))
+        copied = _copy_artifacts(store, place)
+    report = examine(resolved(target))
+    with SqliteStore(target) as store:  # closing it leaves one complete file
+        if store.cards() != copied:
+            raise StoreError(
+                f"{report.path} does not hold the sessions that were copied: another process has written it. "
+                "Remove it, with what lies beside it, and make the copy again."
+            )
+    return report
 
 
-def _check_free(place: Path) -> None:
-    if place.exists() or artifacts_folder(place).exists():
-        raise BadInput(f"{place} exists already; name a new file to copy to.")
-    if not place.parent.is_dir():
-        raise BadInput(f"{place} cannot be made: the folder {place.parent} does not exist.")
-
-
-def _copy_artifacts(store: SqliteStore, place: Path) -> None:
+def _copy_artifacts(store: SqliteStore, place: Path) -> list[SessionCard]:
+    """Copy the artifacts that the logs of a copy name, and return its sessions."""
     with SqliteStore(place) as copied:
-        for card in copied.cards():
+        cards = copied.cards()
+        for card in cards:
             try:
                 named = sorted(set(artifacts_named(copied.rows(card.id))))
             except StoreCorrupt:
@@ -77,10 +80,19 @@ def _copy_artifacts(store: SqliteStore, place: Path) -> None:
                 copy_unread(
                     store.artifacts, copied.artifacts
                 )  # a damaged or encrypted log does not say which are named
-                return
+                break
             for sha256 in named:
-                with suppress(NotFound, StoreCorrupt):  # the examination reports it
-                    copied.artifacts_for(card.id).put(store.artifacts_for(card.id).read(sha256))
+                _copy_artifact(store.artifacts_for(card.id), copied.artifacts_for(card.id), sha256)
+    return cards
+
+
+def _copy_artifact(source: Artifacts, target: Artifacts, sha256: str) -> None:
+    """Copy an artifact; a damaged one as it is, and none if it is missing: the examination reports both."""
+    with suppress(NotFound):
+        try:
+            target.put(source.read(sha256))
+        except StoreCorrupt:
+            target.put(unproven(source, sha256), name=lambda: sha256)
 
 
 def _set_free(db: Database, path: Path) -> None:

@@ -30,7 +30,7 @@ from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
-from foveal.stores.sqlite.opening import connect_configured, identity, missing_wal, open_reader
+from foveal.stores.sqlite.opening import check_free, connect_configured, identity, missing_wal, open_reader
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
@@ -129,8 +129,7 @@ def examine(path: str | PathLike[str]) -> Report:
 def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     """Copy everything that is whole into a new store at `target`. The original is only read."""
     place, copy = resolved(path), resolved(target)
-    if copy.exists() or artifacts_folder(copy).exists():
-        raise BadInput(f"{copy} exists already; name a new file to salvage into.")
+    check_free(copy)
     findings = _Findings()
     with _opened(place) as (db, layout, problems), SqliteStore(copy) as store:
         for what in problems:

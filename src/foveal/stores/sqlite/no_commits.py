@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from foveal.stores.database import Database
-from foveal.values.errors import StoreError
+from foveal.values.errors import StoreReadOnly
 
 
 class NoCommits:
@@ -19,7 +19,7 @@ class NoCommits:
         self.close = on_close
 
     def run(self, job: Callable[[Database], Any]) -> NoReturn:
-        """Raise `StoreError`."""
-        raise StoreError(f"{self._path} cannot be written. Check the permissions of the file and of its folder.")
+        """Raise `StoreReadOnly`."""
+        raise StoreReadOnly(f"{self._path} cannot be written. Check the permissions of the file and of its folder.")
 
     run_alone = run

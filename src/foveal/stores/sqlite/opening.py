@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import apsw
 
+from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.disk import OWNER_ONLY, sync_folder
@@ -17,13 +18,17 @@ from foveal.stores.lease import unpack
 from foveal.stores.sqlite import version_1, version_2, version_3
 from foveal.stores.sqlite.connection import CREATE, connect, transaction
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
+from foveal.stores.sqlite.index import SUFFIX as INDEXES
 from foveal.stores.sqlite.records import first_record, insert_record
 from foveal.stores.sqlite.schema import TABLES
 from foveal.stores.sqlite.tables import LEASE_COLUMNS, is_sealed
 from foveal.stores.sqlite.wal import OpenFile, RestState, opening
-from foveal.values.errors import StoreBusy, StoreCorrupt, StoreError, StoreFailed
+from foveal.values.errors import BadInput, StoreBusy, StoreCorrupt, StoreError, StoreFailed
 
 OLDEST_SQLITE = (3, 51, 3)
+
+COMPANIONS = ("-wal", "-shm", "-journal", ARTIFACTS, INDEXES)
+"""Endings of the files and folders that belong to a store file."""
 
 SETTINGS = (
     *("foreign_keys = ON", "synchronous = FULL", "trusted_schema = OFF", "cell_size_check = ON"),
@@ -80,6 +85,20 @@ def connect_new(path: Path) -> Database:
     """Open a connection to a new and empty file."""
     _make_file(path)
     return connect_configured(path, 0.0, flags=CREATE)
+
+
+def check_free(path: Path) -> None:
+    """Raise `BadInput` if there is a file at `path`, or a companion of an earlier one: SQLite takes a `-wal` or a `-journal` that
+    lies beside a new file for a part of it."""
+    if path.exists():
+        raise BadInput(f"{path} exists already; name a new file to copy to.")
+    if left := [name for ending in COMPANIONS if os.path.lexists(name := f"{path}{ending}")]:
+        raise BadInput(
+            f"an earlier store at {path} has left {' and '.join(left)}, to be taken for a part of the new one. "
+            "Move that away if the earlier store is to come back, remove it if not, or name a new file to copy to."
+        )
+    if not path.parent.is_dir():
+        raise BadInput(f"{path} cannot be made: the folder {path.parent} does not exist.")
 
 
 def can_be_written(path: Path) -> bool:
