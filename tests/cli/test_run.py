@@ -2,6 +2,7 @@
 network."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,7 +10,9 @@ import sys
 import pytest
 
 import foveal
-from foveal.agent.run_marks import RunBegan, StatusSet, to_note
+from foveal.agent.next_step import DECISIONS
+from foveal.agent.run_marks import RunBegan, StatusSet, UserAsked, to_note
+from foveal.agent.tools import UserQuestion
 from foveal.cli import main
 
 AGENT = 'model = "gpt-5"\ninstructions = "You look."\ntools = ["list_files"]\n[[approvals]]\ntool = "list_files"\n'
@@ -104,6 +107,64 @@ def test_a_denial_has_a_reason(capsys):
     run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
     assert run("resume", "s#1", "not today", *SCRIPTED, "--agent", "guarded.toml", "--decision", "deny") == 0
     assert "[denied by the user: not today]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("word", ["allow", "yes", "Y"])
+def test_words_that_allow_on_a_terminal_allow_here(capsys, word):
+    """`foveal resume ID yes` makes the call: an answer means the same wherever it is given."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    assert run("resume", "s", word, *SCRIPTED, "--agent", "guarded.toml") == 0
+    assert run("runs", "show", "s", "--events", "tool_ended") == 0
+    assert "status: ok" in capsys.readouterr().out
+
+
+def waiting(*questions: UserQuestion) -> None:
+    """Keep the run `w#1` of the agent `guarded`, which waits for the answers to these questions."""
+    with foveal.open_store("agent.db") as store, foveal.Session(store, "w", model="gpt-5") as session:
+        asked = (UserAsked(one) for one in questions)
+        marks = (RunBegan(1, "guarded"), StatusSet("running", 1, "guarded"), *asked, StatusSet("awaiting_user", 1, "guarded"))
+        session.extend([*map(to_note, marks), foveal.user("Look.")])
+
+
+def approval(number: int) -> UserQuestion:
+    """The question whether call `number` of a tool may be made."""
+    return UserQuestion(f"w/v{number}:approval", "approval", f"May it {number}?", DECISIONS, "list_files", f'{{"n": {number}}}')
+
+
+def commands_in(err: str) -> list[list[str]]:
+    """The words of the commands behind "answer with:", without the program."""
+    lines = [shlex.split(line.partition("answer with: ")[2]) for line in err.splitlines() if "answer with: " in line]
+    return [words[words.index("resume") :] for words in lines]
+
+
+def test_each_of_several_questions_is_shown_with_its_command(capsys):
+    """Pasted as it is, it answers that question and no other."""
+    waiting(approval(1), approval(2))
+    assert run("resume", "w", *SCRIPTED, "--agent", "guarded.toml") == 2
+    said = capsys.readouterr().err
+    assert "Python" not in said
+    assert "resume(" not in said
+    assert [words[:5] for words in commands_in(said)] == [
+        ["resume", "w#1", "allow", "--question", f"w/v{number}:approval"] for number in (1, 2)
+    ]
+
+
+def test_an_answer_to_one_of_several_questions_must_name_it(capsys):
+    """Whoever answers none in particular is told how many are open, with the command of each."""
+    waiting(approval(1), approval(2))
+    assert run("resume", "w", "allow", *SCRIPTED, "--agent", "guarded.toml") == 2
+    said = capsys.readouterr().err
+    assert "has 2 open questions; name the one that is answered" in said
+    assert len(commands_in(said)) == 2
+
+
+def test_the_question_of_a_tool_is_shown_with_a_command_that_fits_it(capsys):
+    """It takes an answer: no decision about a call, and no name where there is one question."""
+    waiting(UserQuestion("w/v1", "question", "Which one?", ("red", "blue")))
+    assert run("resume", "w", *SCRIPTED, "--agent", "guarded.toml") == 2
+    assert commands_in(capsys.readouterr().err)[0][:4] == ["resume", "w#1", "ANSWER", "--agent"]
+    assert run("resume", "w", *SCRIPTED, "--agent", "guarded.toml", "--decision", "allow") == 2
+    assert "give an answer, no --decision" in capsys.readouterr().err
 
 
 def test_a_run_is_shown_with_its_tree_and_cost(capsys):

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import aclosing
 from itertools import count
 
@@ -104,21 +105,32 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
     if out.is_json:
         out.document({"outcome": outcome, "calls": cost.calls, "usd": cost.total_usd})
         return exit_code(outcome)
-    resume = f"{command_line()} resume {shlex.quote(outcome.run)}{go_on_options(args)}"
     match outcome.status:
         case "completed":
             pass
         case "awaiting_user":
-            for question in outcome.questions:
-                complain(f"{outcome.run} waits: {question_line(question)}")
-            complain(f"answer with: {resume} ANSWER, or {resume} --decision allow")
+            tell_questions(outcome.run, outcome.questions, args)
         case "paused" | "failed":
-            complain(f"{_end_sentence(outcome)} Go on with: {resume}")
+            complain(f"{_end_sentence(outcome)} Go on with: {resume_command(outcome.run, args)}")
         case _:
             complain(_end_sentence(outcome))
     usd = "cost unknown" if cost.total_usd is None else f"${cost.total_usd:.4f}"
     complain(f"{outcome.run}: {outcome.status}, {outcome.steps} steps, {cost.calls} model calls, {usd}")
     return exit_code(outcome)
+
+
+def tell_questions(run: str, questions: Sequence[UserQuestion], args: Namespace) -> None:
+    """Print the questions that a run waits for, each with the command that answers it."""
+    for question in questions:
+        words = "allow" if question.kind == "approval" else "ANSWER"
+        named = f" --question {shlex.quote(question.id)}" if len(questions) > 1 else ""
+        complain(f"{run} waits: {question_line(question)}")
+        complain(f"answer with: {resume_command(run, args, f' {words}{named}')}")
+
+
+def resume_command(run: str, args: Namespace, words: str = "") -> str:
+    """Return the command that goes on with a run, with the words of an answer."""
+    return f"{command_line()} resume {shlex.quote(run)}{words}{go_on_options(args)}"
 
 
 def exit_code(outcome: RunOutcome) -> int:
