@@ -167,6 +167,50 @@ def test_the_question_of_a_tool_is_shown_with_a_command_that_fits_it(capsys):
     assert "give an answer, no --decision" in capsys.readouterr().err
 
 
+def left_behind(agent: str = "default") -> None:
+    """Keep the run `d#1`, whose process has died at work."""
+    with foveal.open_store("agent.db") as store, foveal.Session(store, "d", model="gpt-5") as session:
+        marks = (RunBegan(1, agent), StatusSet("running", 1, agent))
+        session.extend([*map(to_note, marks), foveal.user("Look.")])
+
+
+@pytest.mark.parametrize("words", [("runs",), ("runs", "show", "d")])
+def test_a_run_that_was_left_behind_is_shown_as_such(capsys, words):
+    """By the list and by itself, with the command that goes on with it."""
+    left_behind()
+    assert run(*words) == 0
+    shown = capsys.readouterr().out
+    assert "running, left behind" in shown
+    assert "resume 'd#1' --store agent.db goes on with it" in shown
+
+
+def test_nobody_waits_for_a_run_that_was_left_behind(capsys, monkeypatch):
+    """No process has it and no worker takes it up: the command says so and ends with 3."""
+    monkeypatch.setattr("foveal.cli.runs._LOOK_S", 0.01)
+    monkeypatch.setattr("foveal.cli.runs._LEFT_S", 0.02)
+    left_behind("guarded")
+    assert run("runs", "wait", "d") == 3
+    said = capsys.readouterr().err
+    assert "d#1 was left behind" in said
+    assert "resume 'd#1' --agent FILE --store agent.db goes on with it" in said
+
+
+@pytest.mark.parametrize("words", [("runs",), ("runs", "wait", "w")])
+def test_the_question_that_a_run_waits_for_is_shown(capsys, words):
+    """By the list and by whoever waits for the run, with the call that it is about."""
+    waiting(approval(1))
+    assert run(*words) in (0, 3)
+    said = capsys.readouterr()
+    assert 'May it 1? (list_files {"n": 1}) [allow/deny/edit/always]' in said.out + said.err
+
+
+def test_whoever_waits_for_a_run_is_shown_the_command_that_answers_it(capsys):
+    """With a place for the agent's file, which this command was not told."""
+    waiting(approval(1))
+    assert run("runs", "wait", "w") == 3
+    assert commands_in(capsys.readouterr().err) == [["resume", "w#1", "allow", "--agent", "FILE", "--store", "agent.db"]]
+
+
 def test_a_run_is_shown_with_its_tree_and_cost(capsys):
     """Its kept events, its children and its calls."""
     run("run", *SCRIPTED, "--session", "s", "Look.")

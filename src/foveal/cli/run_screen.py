@@ -35,7 +35,7 @@ from foveal.text.display import visible
 from foveal.values.errors import BadInput
 
 _ARGUMENT_CHARS = 100
-_WAITS = 3
+WAITS = 3
 _LINE_BYTES = 1 << 16
 """More than a terminal gives as one line."""
 
@@ -135,7 +135,7 @@ def resume_command(run: str, args: Namespace, words: str = "") -> str:
 
 def exit_code(outcome: RunOutcome) -> int:
     """Return the exit code of a command that has seen a run end or rest: 0 for an answer, 3 if it waits for the user, else 1."""
-    return {"completed": 0, "awaiting_user": _WAITS, "paused": _WAITS}.get(outcome.status, 1)
+    return {"completed": 0, "awaiting_user": WAITS, "paused": WAITS}.get(outcome.status, 1)
 
 
 def _end_sentence(outcome: RunOutcome) -> str:

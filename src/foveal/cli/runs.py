@@ -15,23 +15,28 @@ import msgspec
 
 from foveal.agent.agent import Agent
 from foveal.agent.audit import audit_trail
+from foveal.agent.driver import UNDER_WAY, RunOutcome
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import ENDED, RunStatus, split_run
+from foveal.agent.run_reports import RunCard, newest_run
 from foveal.agent.runs import RunCost, Runs, RunTree
 from foveal.agent.tools import UserQuestion
 from foveal.cli import resume
-from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
-from foveal.cli.output import Output, utc_time
+from foveal.cli.output import Output, complain, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
-from foveal.cli.run_screen import exit_code, question_line
+from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, tell_questions
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput
 
 _FIELD_CHARS = 100
 """Characters of a value in the list of events: enough to know it by."""
+_LOOK_S, _LEFT_S = 1.0, 10.0
+"""Seconds between two looks whether anybody has a run that is waited for, and those after which nobody will take it up: a worker
+that is there and has time does so within some seconds."""
 _FRAME = ("id", "scope", "time_ms")
 _NOTHING: tuple[object, ...] = (None, "", (), {}, [])
 
@@ -103,12 +108,47 @@ def _list(runs: Runs, args: Namespace, out: Output) -> None:
         out.document({"runs": cards})
         return
     rows = [
-        (one.run, one.agent, one.status or "damaged", utc_time(one.updated_ms / 1000), one.reason[:60]) for one in cards
+        (one.run, one.agent, _status_of(one), utc_time(one.updated_ms / 1000), _reason_of(one, runs, args))
+        for one in cards
     ]
     if rows:
         out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
     else:
         out.line("no runs")
+
+
+def _status_of(card: RunCard) -> str:
+    if card.status is None:
+        return "damaged"
+    return f"{card.status}, left behind" if _is_left(card) else card.status
+
+
+def _reason_of(card: RunCard, runs: Runs, args: Namespace) -> str:
+    """Return the reason of a run's status: its questions, for one that waits for answers."""
+    if card.status == "awaiting_user":
+        return "; ".join(question_line(one) for one in runs.outcome(card.run).questions)
+    return _going_on(card, args) if _is_left(card) else card.reason[:60]
+
+
+def _is_left(card: RunCard | None) -> bool:
+    """Return whether a run should be under way and no process has it: one that died has, or no worker has taken it up yet."""
+    return card is not None and card.status in UNDER_WAY and not card.is_held
+
+
+def _going_on(card: RunCard, args: Namespace) -> str:
+    """Return how a run goes on that was left behind: a sub-agent's goes on with the run above it."""
+    return f"{resume_command(card.parent or card.run, _naming(card.agent, args))} goes on with it"
+
+
+def _naming(agent: str, args: Namespace) -> Namespace:
+    """Return the arguments with a place for the agent's file, which only the default agent does without."""
+    is_named = args.agent is not None or agent == DEFAULT_AGENT
+    return args if is_named else Namespace(**{**vars(args), "agent": "FILE"})
+
+
+def _newest(runs: Runs, name: str) -> RunCard | None:
+    """Return the newest run of the session of a run, as it is now."""
+    return next((newest_run(runs.store, card) for card in runs.store.cards(split_run(name)[0])), None)
 
 
 def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
@@ -119,7 +159,11 @@ def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"run": tree, "events": events})
         return
-    out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
+    card = _newest(runs, name)
+    if card is not None and card.run == tree.run and _is_left(card):
+        out.line(f"{tree.run}: {tree.agent}, {_status_of(card)}: {_going_on(card, args)}", "strong")
+    else:
+        out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
     out.line("Time of each event, its kind, and what it tells; --json has their ids and all of their fields.")
     for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _FRAME}
@@ -138,15 +182,35 @@ def _field(value: object) -> str:
 
 def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
     try:
-        outcome = asyncio.run(runs.wait(name, args.timeout))
+        outcome = asyncio.run(_rested(runs, name, args.timeout))
     except TimeoutError:
-        raise BadInput(f"run {name} is still under way after {args.timeout:g} s") from None
+        if not _is_left(_newest(runs, name)):
+            raise BadInput(f"run {name} is still under way after {args.timeout:g} s") from None
+        outcome = runs.outcome(name)
     if out.is_json:
         out.document(outcome)
     else:
-        out.line(f"{outcome.run}: {outcome.status} {outcome.reason}")
+        out.line(f"{outcome.run}: {outcome.status} {outcome.reason}".rstrip())
         out.line(outcome.text)
+    card = _newest(runs, name)
+    if card is not None and outcome.status in UNDER_WAY:
+        complain(f"{outcome.run} was left behind, and no worker takes it up: {_going_on(card, args)}")
+        return WAITS
+    if card is not None:
+        tell_questions(outcome.run, outcome.questions, _naming(card.agent, args))
     return exit_code(outcome)
+
+
+async def _rested(runs: Runs, name: str, timeout_s: float | None) -> RunOutcome:
+    """Return the outcome of a run when it ends or rests, or when nobody has had it for some seconds: a worker takes no longer.
+    With a timeout, whoever waits has said how long a worker may take."""
+    waiting, left_s = asyncio.ensure_future(runs.wait(name, timeout_s)), 0.0
+    while timeout_s is not None or left_s < _LEFT_S:
+        if (await asyncio.wait((waiting,), timeout=_LOOK_S))[0]:
+            return await waiting
+        left_s = left_s + _LOOK_S if _is_left(await asyncio.to_thread(_newest, runs, name)) else 0.0
+    waiting.cancel()
+    return runs.outcome(name)
 
 
 def _cancel(runs: Runs, name: str, args: Namespace, out: Output) -> None:
