@@ -2,6 +2,7 @@
 network."""
 
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -221,6 +222,24 @@ def test_a_run_is_shown_with_its_tree_and_cost(capsys):
     assert "gpt-5" in shown
     assert run("runs", "show", "s", "--json") == 0
     assert json.loads(capsys.readouterr().out)["run"]["status"] == "completed"
+
+
+def test_the_audit_trail_tells_which_call_was_decided_about(capsys):
+    """With its tool and its arguments, and the second in which it was."""
+    waiting(approval(1))
+    assert run("runs", "audit", "w") == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "wait_user.request" in line)
+    assert 'list_files {"n": 1}' in line
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", line)
+
+
+def test_the_events_of_a_run_are_told_in_words(capsys):
+    """The tokens of a model call, and the second of each event."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    capsys.readouterr()
+    assert run("runs", "show", "s", "--events", "usage") == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert re.search(r":\d\d:\d\d UTC  usage +usage: gpt-5, [\d,]+ tokens in, \d+ out", line)
 
 
 def test_a_waiting_run_is_cancelled(capsys):

@@ -7,9 +7,9 @@
 import asyncio
 import signal
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -26,10 +26,11 @@ from foveal.agent.tools import UserQuestion
 from foveal.cli import resume
 from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
-from foveal.cli.output import Output, complain, utc_time
+from foveal.cli.output import Output, complain, utc_second, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
 from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, tell_questions
 from foveal.stores.port import Store
+from foveal.values.entry import Usage
 from foveal.values.errors import BadInput
 
 _FIELD_CHARS = 100
@@ -168,16 +169,26 @@ def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _FRAME}
         said = ", ".join(f"{name}: {_field(value)}" for name, value in fields.items() if value not in _NOTHING)
-        out.line(f"{utc_time(event.time_ms / 1000)}  {kind_of(event):<16} {said}")
+        out.line(f"{utc_second(event.time_ms / 1000)}  {kind_of(event):<16} {said}")
 
 
 def _field(value: object) -> str:
     """Return a value of an event on one line; a long one ends with a mark that says so."""
     if isinstance(value, UserQuestion):
         return question_line(value)
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, Usage):
+        return _tokens(msgspec.to_builtins(value))
+    return _shortened(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _FIELD_CHARS else f"{line[:_FIELD_CHARS]} …"
+
+
+def _tokens(usage: Mapping[str, Any]) -> str:
+    """Return the tokens of a model call in words."""
+    return f"{usage['model']}, {usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
 
 
 def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
@@ -278,16 +289,25 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
         return
     rows = [
         (
-            utc_time(one.time_ms / 1000),
+            utc_second(one.time_ms / 1000),
             one.run,
             one.actor,
             one.action,
             one.decision.outcome[:40],
+            _about(one.evidence),
             one.decision.reason[:60],
         )
         for one in records
     ]
-    out.table(("time", "run", "actor", "action", "outcome", "reason"), rows, "llllll")
+    out.table(("time", "run", "actor", "action", "outcome", "about", "reason"), rows, "lllllll")
+
+
+def _about(evidence: Mapping[str, Any]) -> str:
+    """Return the part of the evidence by which people know a decision: the call, the tokens of a model, or the name of an agent."""
+    if "input_tokens" in evidence:
+        return _tokens(evidence)
+    known = ("tool", "arguments", "agent", "model", "child", "question")
+    return _shortened(" ".join(str(evidence[name]) for name in known if evidence.get(name)))
 
 
 def _usd(usd: float | None) -> str:
