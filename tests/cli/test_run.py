@@ -1,6 +1,7 @@
 """`foveal run`, `foveal runs` and `foveal resume`: a task from its first word to its cost, without a key and without a
 network."""
 
+import io
 import json
 import re
 import shlex
@@ -39,9 +40,42 @@ def test_a_task_is_run_and_told(capsys):
     """Words and calls as they come; the last line has steps, calls and cost."""
     assert run("run", *SCRIPTED, "--session", "s", "Look.") == 0
     shown = capsys.readouterr()
-    assert "I look around first." in shown.out
-    assert "→ list_files {}" in shown.out
+    assert "I look around first." in shown.err
+    assert "→ list_files {}" in shown.err
     assert "s#1: completed, 2 steps, 2 model calls, $" in shown.err
+
+
+def test_a_program_reads_the_answer_alone(capsys):
+    """Where the output is no terminal, calls and other words go to stderr: `foveal run … > answer.txt` has the answer."""
+    assert run("run", *SCRIPTED, "--session", "s", "Look.") == 0
+    assert capsys.readouterr().out == (
+        "This is the scripted provider: nobody has thought about it, but everything else was real.\n"
+    )
+
+
+def test_a_task_is_read_from_standard_input(monkeypatch, capsys):
+    """In place of `-`, so that a program can write it."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Schau.\n".encode())))
+    assert run("run", *SCRIPTED, "--session", "s", "-") == 0
+    capsys.readouterr()
+    run("runs", "show", "s", "--events", "user_spoke")
+    assert "text: Schau." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("word", "given"), [("  ", b"x"), ("-", b" \n"), ("-", b"\xff\xfe\x00")])
+def test_a_task_without_words_is_told_before_anything_is_kept(monkeypatch, folder, capsys, word, given):
+    """No model is asked about nothing, and none about bytes that are no text."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    assert run("run", *SCRIPTED, word) == 2
+    assert re.search("the task is empty|is no text in UTF-8", capsys.readouterr().err)
+    assert not (folder / "agent.db").exists()
+
+
+def test_the_error_of_a_tool_names_it(capsys):
+    """Of several calls that were made at once, one knows which has failed."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    assert run("resume", "s", "no", *SCRIPTED, "--agent", "guarded.toml") == 0
+    assert "  list_files error: [denied by the user" in capsys.readouterr().err
 
 
 def test_one_document_for_programs(capsys):
@@ -107,7 +141,7 @@ def test_a_denial_has_a_reason(capsys):
     """Which the model is told."""
     run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
     assert run("resume", "s#1", "not today", *SCRIPTED, "--agent", "guarded.toml", "--decision", "deny") == 0
-    assert "[denied by the user: not today]" in capsys.readouterr().out
+    assert "[denied by the user: not today]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["allow", "yes", "Y"])

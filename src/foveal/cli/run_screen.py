@@ -5,9 +5,10 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from itertools import count
+from types import MappingProxyType
 
 import msgspec
 
@@ -42,9 +43,16 @@ _LINE_BYTES = 1 << 16
 
 async def shown(runs: Runs, run: str, args: Namespace, out: Output) -> int:
     """Show a run until it ends or rests, print its end and return the exit code. A command that is interrupted tells how the run
-    goes on."""
+    goes on.
+
+    Where the output is no terminal, it has the answer alone, for whoever reads it; everything else goes to stderr.
+    """
+    told = out if out.is_json or out.is_terminal else Output(sys.stderr)
     try:
-        return tell_end(await _followed(runs, run, out), runs.cost(run), args, out)
+        outcome = await _followed(runs, run, told)
+        if told is not out and outcome.status == "completed":
+            out.raw(outcome.text if outcome.text.endswith("\n") else f"{outcome.text}\n")
+        return tell_end(outcome, runs.cost(run), args, out)
     except asyncio.CancelledError:
         await runs.drain(0)
         tell_end(runs.outcome(run), runs.cost(run), args, out)
@@ -53,14 +61,16 @@ async def shown(runs: Runs, run: str, args: Namespace, out: Output) -> int:
 
 async def _followed(runs: Runs, run: str, out: Output) -> RunOutcome:
     """Show a run until it ends or rests; on a terminal, ask the user for it and go on."""
-    seen = 0
+    seen, tools = 0, dict[str, str]()
     while True:
         async with aclosing(runs.observe(run, since=seen)) as events:
             is_line_open = False
             async for event in events:
                 seen = event.id
+                if isinstance(event, ToolCalled):
+                    tools[event.call] = event.tool
                 if not out.is_json:
-                    is_line_open = _show(event, out, is_line_open=is_line_open)
+                    is_line_open = _show(event, tools, out, is_line_open=is_line_open)
             if is_line_open:
                 out.line()
         outcome = await runs.wait(run)
@@ -145,8 +155,8 @@ def _end_sentence(outcome: RunOutcome) -> str:
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
-def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
-    """Print an event, and return whether the line goes on."""
+def _show(event: RunEvent, tools: Mapping[str, str], out: Output, *, is_line_open: bool) -> bool:
+    """Print an event, and return whether the line goes on. `tools` are the tools of the calls so far."""
     if isinstance(event, TextCame):
         out.stream.write(visible(event.text))
         out.stream.flush()
@@ -154,7 +164,7 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
     if isinstance(event, ModelReplied) and is_line_open:
         out.line()
         return False
-    text, style = event_line(event)
+    text, style = event_line(event, tools)
     if text:
         if is_line_open:
             out.line()
@@ -163,13 +173,15 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
     return is_line_open
 
 
-def event_line(event: RunEvent) -> tuple[str, str]:
-    """Return the line that tells of an event, and its style; an empty one for events that need none."""
+def event_line(event: RunEvent, tools: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
+    """Return the line that tells of an event, and its style; an empty one for events that need none. `tools` are the tools of
+    calls, which name an error."""
     match event:
         case ToolCalled(tool=tool, arguments=arguments):
             return f"→ {tool} {arguments[:_ARGUMENT_CHARS]}", "axis"
-        case ToolEnded(status=status, text=text) if status != "ok":
-            return f"  {status}: {text[:_ARGUMENT_CHARS]}", "bad"
+        case ToolEnded(call=call, status=status, text=text) if status != "ok":
+            tool = f"{tools[call]} " if call in tools else ""
+            return f"  {tool}{status}: {text[:_ARGUMENT_CHARS]}", "bad"
         case ModelRetried(because=because, pause_s=pause):
             return f"asked again in {pause:g} s: {because}", "limit"
         case ModelFellBack(model=model, because=because):
