@@ -55,7 +55,7 @@ def test_a_program_reads_the_answer_alone(capsys):
 
 def test_a_task_is_read_from_standard_input(monkeypatch, capsys):
     """In place of `-`, so that a program can write it."""
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("Schau.\n".encode())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Schau.\n")))
     assert run("run", *SCRIPTED, "--session", "s", "-") == 0
     capsys.readouterr()
     run("runs", "show", "s", "--events", "user_spoke")
@@ -157,13 +157,20 @@ def waiting(*questions: UserQuestion) -> None:
     """Keep the run `w#1` of the agent `guarded`, which waits for the answers to these questions."""
     with foveal.open_store("agent.db") as store, foveal.Session(store, "w", model="gpt-5") as session:
         asked = (UserAsked(one) for one in questions)
-        marks = (RunBegan(1, "guarded"), StatusSet("running", 1, "guarded"), *asked, StatusSet("awaiting_user", 1, "guarded"))
+        marks = (
+            RunBegan(1, "guarded"),
+            StatusSet("running", 1, "guarded"),
+            *asked,
+            StatusSet("awaiting_user", 1, "guarded"),
+        )
         session.extend([*map(to_note, marks), foveal.user("Look.")])
 
 
 def approval(number: int) -> UserQuestion:
     """The question whether call `number` of a tool may be made."""
-    return UserQuestion(f"w/v{number}:approval", "approval", f"May it {number}?", DECISIONS, "list_files", f'{{"n": {number}}}')
+    return UserQuestion(
+        f"w/v{number}:approval", "approval", f"May it {number}?", DECISIONS, "list_files", f'{{"n": {number}}}'
+    )
 
 
 def commands_in(err: str) -> list[list[str]]:
@@ -243,7 +250,9 @@ def test_whoever_waits_for_a_run_is_shown_the_command_that_answers_it(capsys):
     """With a place for the agent's file, which this command was not told."""
     waiting(approval(1))
     assert run("runs", "wait", "w") == 3
-    assert commands_in(capsys.readouterr().err) == [["resume", "w#1", "allow", "--agent", "FILE", "--store", "agent.db"]]
+    assert commands_in(capsys.readouterr().err) == [
+        ["resume", "w#1", "allow", "--agent", "FILE", "--store", "agent.db"]
+    ]
 
 
 def test_a_run_is_shown_with_its_tree_and_cost(capsys):
@@ -274,6 +283,25 @@ def test_the_events_of_a_run_are_told_in_words(capsys):
     assert run("runs", "show", "s", "--events", "usage") == 0
     line = capsys.readouterr().out.splitlines()[2]
     assert re.search(r":\d\d:\d\d UTC  usage +usage: gpt-5, [\d,]+ tokens in, \d+ out", line)
+
+
+@pytest.mark.parametrize("words", [("run", "--session", "s", "And now?"), ("resume", "s#1")])
+def test_a_session_that_is_held_is_told_with_what_a_command_can_do(capsys, words):
+    """By the program that has it: no option of a command takes it over."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    with foveal.open_store("agent.db") as store, foveal.Session(store, "s", model="gpt-5"):
+        assert run(*words, *SCRIPTED) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"session s is held by .*\(pid \d+\)", said)
+    assert "or close that program" in said
+    assert "takeover" not in said
+
+
+def test_a_verb_that_there_is_not_is_told_with_all_once(capsys):
+    """One list of them, in the order of the help."""
+    foveal.open_store("agent.db").close()
+    assert run("runs", "list") == 2
+    assert capsys.readouterr().err.count("audit") == 1
 
 
 def test_a_waiting_run_is_cancelled(capsys):

@@ -184,9 +184,13 @@ def _check_patterns(agent: Agent, table: AgentTable, own_keys: Collection[str]) 
     check_rules(table.approvals, known if "approvals" in own_keys else dict.fromkeys(_built_in_names()) | known)
     for pattern in table.on_demand if "on_demand" in own_keys else ():
         beginning = re.split(r"[*?[]", pattern)[0]
-        of_servers = [name for name in table.mcp.servers if f"{name}_".startswith(beginning) or beginning.startswith(f"{name}_")]
+        of_servers = [
+            name for name in table.mcp.servers if f"{name}_".startswith(beginning) or beginning.startswith(f"{name}_")
+        ]
         if not of_servers and not any(fnmatchcase(name, pattern) for name in agent.toolset):
-            raise BadInput(f"on_demand names no tool of this agent: {pattern!r}. {did_you_mean(pattern, agent.toolset)}")
+            raise BadInput(
+                f"on_demand names no tool of this agent: {pattern!r}. {did_you_mean(pattern, agent.toolset)}"
+            )
 
 
 @cache

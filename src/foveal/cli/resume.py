@@ -18,7 +18,7 @@ from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.interrupts import run_interruptible
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
-from foveal.cli.run_screen import answer_from, shown, tell_questions
+from foveal.cli.run_screen import answer_from, holder_told, shown, tell_questions
 from foveal.values.errors import BadInput
 
 
@@ -77,7 +77,8 @@ def _check_agent(state: RunState, agent: Agent, args: Namespace) -> None:
 
 async def _resume(runs: Runs, state: RunState, args: Namespace, out: Output) -> int:
     try:
-        named = await _resumed(runs, state, args)
+        with holder_told(runs.store):
+            named = await _resumed(runs, state, args)
         if args.detach:
             return tell_detached(runs, named, out)
         return await shown(runs, named, args, out)
@@ -103,10 +104,12 @@ def _answer(state: RunState, args: Namespace) -> UserAnswer | None:
         return None
     question = args.question or (next(iter(state.asked)) if len(state.asked) == 1 else "")
     asked = state.asked.get(question)
-    if args.decision is None and asked is not None:
+    if asked is not None and args.answer is not None and args.decision is None:
         return answer_from(asked, args.answer)
     if args.decision == "allow" and asked is not None and asked.kind == "question":
-        raise BadInput(f"{asked.text} That is a question of a tool, and no call that waits: give an answer, no --decision")
+        raise BadInput(
+            f"{asked.text} That is a question of a tool, and no call that waits: give an answer, no --decision"
+        )
     try:
         arguments = None if args.arguments is None else msgspec.json.decode(args.arguments, type=dict[str, object])
     except msgspec.MsgspecError as error:

@@ -14,7 +14,7 @@ from foveal.cli.arguments import add_json, open_place, store_place
 from foveal.cli.interrupts import run_interruptible
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
-from foveal.cli.run_screen import shown
+from foveal.cli.run_screen import holder_told, shown
 from foveal.values.errors import BadInput
 
 
@@ -43,7 +43,7 @@ def run(args: Namespace, out: Output) -> int:
 
 
 def _task(words: str) -> str:
-    """Return the task, read from standard input in place of `-`. `BadInput` for one without a word: a model would be asked in vain."""
+    """Return the task, read from standard input in place of `-`. `BadInput` for one without a word."""
     try:
         task = sys.stdin.buffer.read().decode("utf-8-sig") if words == "-" else words
     except UnicodeDecodeError:
@@ -55,7 +55,8 @@ def _task(words: str) -> str:
 
 async def _run(agent: Agent, task: str, runs: Runs, args: Namespace, out: Output) -> int:
     try:
-        named = await runs.start(agent, task, session=args.session, files=args.file)
+        with holder_told(runs.store):
+            named = await runs.start(agent, task, session=args.session, files=args.file)
         if args.detach:
             return tell_detached(runs, named, out)
         return await shown(runs, named, args, out)

@@ -5,8 +5,8 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from itertools import count
 from types import MappingProxyType
 
@@ -32,8 +32,9 @@ from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
 from foveal.cli.agent_options import go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
+from foveal.stores.port import Store
 from foveal.text.display import visible
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, SessionHeld
 
 _ARGUMENT_CHARS = 100
 WAITS = 3
@@ -141,6 +142,22 @@ def tell_questions(run: str, questions: Sequence[UserQuestion], args: Namespace)
 def resume_command(run: str, args: Namespace, words: str = "") -> str:
     """Return the command that goes on with a run, with the words of an answer."""
     return f"{command_line()} resume {shlex.quote(run)}{words}{go_on_options(args)}"
+
+
+@contextmanager
+def holder_told(store: Store) -> Generator[None]:
+    """Tell whoever finds a session held which program has it, and what to do: a command cannot take it over."""
+    try:
+        yield
+    except SessionHeld as error:
+        held = [card for name in error.sessions for card in store.cards(name) if card.holder is not None]
+        if not held:
+            raise
+        raise SessionHeld(
+            f"session {held[0].id} is held by {held[0].holder}. Wait until its run there has ended "
+            f"(foveal runs wait {shlex.quote(held[0].id)}), or close that program",
+            error.sessions,
+        ) from None
 
 
 def exit_code(outcome: RunOutcome) -> int:

@@ -9,6 +9,7 @@ import signal
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, get_args
 
 import msgspec
@@ -16,7 +17,6 @@ import msgspec
 from foveal.agent.agent import Agent
 from foveal.agent.audit import audit_trail
 from foveal.agent.driver import UNDER_WAY, RunOutcome
-from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import ENDED, RunStatus, split_run
@@ -79,9 +79,9 @@ def run(args: Namespace, out: Output) -> int | None:
             case [verb, name] if verb in _VERBS:
                 return _VERBS[verb](runs, name, args, out)
             case [verb, *_] if verb not in _VERBS:
-                raise BadInput(
-                    f"there is no verb {verb!r}. {did_you_mean(verb, _ALL_VERBS)} All of them: {', '.join(_ALL_VERBS)}"
-                )
+                near = get_close_matches(str(verb), _ALL_VERBS, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise BadInput(f"there is no verb {verb!r}.{hint} There are: {', '.join(_ALL_VERBS)}")
             case _:
                 raise BadInput("a verb takes the id of one run: foveal runs show ID")
 
@@ -303,7 +303,7 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
 
 
 def _about(evidence: Mapping[str, Any]) -> str:
-    """Return the part of the evidence by which people know a decision: the call, the tokens of a model, or the name of an agent."""
+    """Return the part of the evidence by which people know a decision: the call, the tokens of a model, or an agent."""
     if "input_tokens" in evidence:
         return _tokens(evidence)
     known = ("tool", "arguments", "agent", "model", "child", "question")
