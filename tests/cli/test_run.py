@@ -246,6 +246,21 @@ def test_the_question_that_a_run_waits_for_is_shown(capsys, words):
     assert 'May it 1? (list_files {"n": 1}) [allow/deny/edit/always]' in said.out + said.err
 
 
+def test_runs_are_listed_beside_one_whose_question_cannot_be_read(capsys, monkeypatch):
+    """Its line says so: the damage of one log hides no other run."""
+
+    def damaged(runs: object, run: str) -> None:
+        raise foveal.errors.StoreError("entry 3 is damaged")
+
+    waiting(approval(1))
+    left_behind()
+    monkeypatch.setattr("foveal.cli.runs.Runs.outcome", damaged)
+    assert run("runs") == 0
+    shown = capsys.readouterr().out
+    assert "cannot be read: entry 3 is damaged" in shown
+    assert "running, left behind" in shown
+
+
 def test_whoever_waits_for_a_run_is_shown_the_command_that_answers_it(capsys):
     """With a place for the agent's file, which this command was not told."""
     waiting(approval(1))
@@ -354,6 +369,7 @@ def test_sessions_are_listed_without_inboxes(capsys):
         (("resume", "s", *SCRIPTED), "is one of the agent 'guarded'"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml"), "waits for an answer"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml", "--decision", "edit"), "come together"),
+        (("resume", "s", "yes", *SCRIPTED, "--agent", "guarded.toml", "--arguments", "{}"), "come together"),
         (("run", "--agent", "none.toml", "Look."), "cannot be read"),
         (("run", *SCRIPTED, "--workspace", "nowhere", "Look."), "is no folder"),
     ],

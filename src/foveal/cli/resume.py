@@ -102,6 +102,12 @@ def _answer(state: RunState, args: Namespace) -> UserAnswer | None:
     """Return the answer that the command line gives; words without a decision mean what they mean on a terminal."""
     if args.answer is None and args.decision is None:
         return None
+    try:
+        arguments = None if args.arguments is None else msgspec.json.decode(args.arguments, type=dict[str, object])
+    except msgspec.MsgspecError as error:
+        raise BadInput(f"--arguments is no JSON object: {error}") from None
+    if (args.decision == "edit") != (arguments is not None):
+        raise BadInput("--decision edit and --arguments JSON come together")
     question = args.question or (next(iter(state.asked)) if len(state.asked) == 1 else "")
     asked = state.asked.get(question)
     if asked is not None and args.answer is not None and args.decision is None:
@@ -110,10 +116,4 @@ def _answer(state: RunState, args: Namespace) -> UserAnswer | None:
         raise BadInput(
             f"{asked.text} That is a question of a tool, and no call that waits: give an answer, no --decision"
         )
-    try:
-        arguments = None if args.arguments is None else msgspec.json.decode(args.arguments, type=dict[str, object])
-    except msgspec.MsgspecError as error:
-        raise BadInput(f"--arguments is no JSON object: {error}") from None
-    if (args.decision == "edit") != (arguments is not None):
-        raise BadInput("--decision edit and --arguments JSON come together")
     return UserAnswer(args.answer or "", args.decision or "", arguments, question)

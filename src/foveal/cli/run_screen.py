@@ -155,7 +155,7 @@ def holder_told(store: Store) -> Generator[None]:
             raise
         raise SessionHeld(
             f"session {held[0].id} is held by {held[0].holder}. Wait until its run there has ended "
-            f"(foveal runs wait {shlex.quote(held[0].id)}), or close that program",
+            f"({command_line()} runs wait {shlex.quote(held[0].id)}), or close that program",
             error.sessions,
         ) from None
 

@@ -31,7 +31,7 @@ from foveal.cli.queue_options import add_queue, opened_queue
 from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, tell_questions
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, FovealError
 
 _FIELD_CHARS = 100
 """Characters of a value in the list of events: enough to know it by."""
@@ -127,7 +127,10 @@ def _status_of(card: RunCard) -> str:
 def _reason_of(card: RunCard, runs: Runs, args: Namespace) -> str:
     """Return the reason of a run's status: its questions, for one that waits for answers."""
     if card.status == "awaiting_user":
-        return "; ".join(question_line(one) for one in runs.outcome(card.run).questions)
+        try:
+            return "; ".join(question_line(one) for one in runs.outcome(card.run).questions)
+        except FovealError as error:  # of this log alone: the other runs are listed all the same
+            return f"cannot be read: {error}"
     return _going_on(card, args) if _is_left(card) else card.reason[:60]
 
 
