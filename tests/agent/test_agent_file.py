@@ -155,6 +155,16 @@ def test_mistakes_are_told_with_file_and_nearest_name(tmp_path, text, words):
             'tools = ["files"]\n[[approvals]]\ntool = "write_file"\nverdict = "aks"',
             "approvals[0].verdict: verdict is allow, ask or deny; did you mean ask?",
         ),
+        (
+            'tools = ["files"]\n[[approvals]]\ntool = "shell"',
+            "approvals[0] names no tool of this agent: 'shell'. There are: edit_file",
+        ),
+        (
+            'tools = ["todos"]\non_demand = ["tod_*"]',
+            "on_demand names no tool of this agent: 'tod_*'. There are: todo_read",
+        ),
+        ('skills = ["nowhere"]', "skills names the folder 'nowhere', which there is not"),
+        ('workspace = "nowhere"', "workspace names the folder 'nowhere', which there is not"),
         ('limits = {max_steps = "4"}', "limits.max_steps is a number, without quotes"),
         ('tools = "files"', "tools is a list, in brackets"),
         ('redact = "yes"', "redact is true or false, without quotes"),
@@ -167,6 +177,15 @@ def test_a_value_that_would_do_nothing_is_told(tmp_path, text, said):
         read_agent(tmp_path / "g.toml")
     assert str(told.value).startswith(f"{tmp_path / 'g.toml'}: ")
     assert said in str(told.value)
+
+
+def test_rules_and_patterns_are_shared_by_files_that_extend_each_other(folder):
+    """A file with other tools may extend one with rules about its own."""
+    (folder / "base.toml").write_text(
+        'model = "gpt-5"\ntools = ["shell", "files"]\non_demand = ["*_file"]\n[[approvals]]\ntool = "shell"\n'
+    )
+    (folder / "small.toml").write_text('extends = "base.toml"\ntools = ["todos"]\n')
+    assert [one.tool for one in read_agent(folder / "small.toml").approvals] == ["shell"]
 
 
 def test_rules_about_other_agents_and_about_everything_are_fine():

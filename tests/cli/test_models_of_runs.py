@@ -177,7 +177,18 @@ def test_a_key_that_is_refused_is_told_by_its_variable(provider, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
     provider.script(REFUSED)
-    assert "OpenAI refused the key in OPENAI_API_KEY (401). Set another key." in str(asked("openai:gpt-5"))
+    said = str(asked("openai:gpt-5"))
+    assert "OpenAI refused the key in OPENAI_API_KEY (401). Set another key." in said
+    assert "no such key" in said.partition("It says: ")[2]
+
+
+def test_a_server_of_ones_own_that_wants_a_key_is_told_that_none_was_sent(provider, monkeypatch):
+    """Although the usual one is set, which goes to its provider alone; with the words of the server."""
+    monkeypatch.setenv("OPENAI_API_KEY", "usual")
+    provider.script(REFUSED)
+    said = str(asked(f"openai:llama@{provider.url}/v1"))
+    assert "wants a key (401), and none was sent: the one in OPENAI_API_KEY is sent to OpenAI alone." in said
+    assert "no such key" in said.partition("It says: ")[2]
 
 
 def test_a_paused_run_is_told_in_a_sentence(capsys):

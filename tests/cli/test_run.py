@@ -1,7 +1,9 @@
 """`foveal run`, `foveal runs` and `foveal resume`: a task from its first word to its cost, without a key and without a
 network."""
 
+import io
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -38,9 +40,42 @@ def test_a_task_is_run_and_told(capsys):
     """Words and calls as they come; the last line has steps, calls and cost."""
     assert run("run", *SCRIPTED, "--session", "s", "Look.") == 0
     shown = capsys.readouterr()
-    assert "I look around first." in shown.out
-    assert "→ list_files {}" in shown.out
+    assert "I look around first." in shown.err
+    assert "→ list_files {}" in shown.err
     assert "s#1: completed, 2 steps, 2 model calls, $" in shown.err
+
+
+def test_a_program_reads_the_answer_alone(capsys):
+    """Where the output is no terminal, calls and other words go to stderr: `foveal run … > answer.txt` has the answer."""
+    assert run("run", *SCRIPTED, "--session", "s", "Look.") == 0
+    assert capsys.readouterr().out == (
+        "This is the scripted provider: nobody has thought about it, but everything else was real.\n"
+    )
+
+
+def test_a_task_is_read_from_standard_input(monkeypatch, capsys):
+    """In place of `-`, so that a program can write it."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"Schau.\n")))
+    assert run("run", *SCRIPTED, "--session", "s", "-") == 0
+    capsys.readouterr()
+    run("runs", "show", "s", "--events", "user_spoke")
+    assert "text: Schau." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("word", "given"), [("  ", b"x"), ("-", b" \n"), ("-", b"\xff\xfe\x00")])
+def test_a_task_without_words_is_told_before_anything_is_kept(monkeypatch, folder, capsys, word, given):
+    """No model is asked about nothing, and none about bytes that are no text."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(given)))
+    assert run("run", *SCRIPTED, word) == 2
+    assert re.search("the task is empty|is no text in UTF-8", capsys.readouterr().err)
+    assert not (folder / "agent.db").exists()
+
+
+def test_the_error_of_a_tool_names_it(capsys):
+    """Of several calls that were made at once, one knows which has failed."""
+    run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
+    assert run("resume", "s", "no", *SCRIPTED, "--agent", "guarded.toml") == 0
+    assert "  list_files error: [denied by the user" in capsys.readouterr().err
 
 
 def test_one_document_for_programs(capsys):
@@ -106,7 +141,7 @@ def test_a_denial_has_a_reason(capsys):
     """Which the model is told."""
     run("run", *SCRIPTED, "--agent", "guarded.toml", "--session", "s", "Look.")
     assert run("resume", "s#1", "not today", *SCRIPTED, "--agent", "guarded.toml", "--decision", "deny") == 0
-    assert "[denied by the user: not today]" in capsys.readouterr().out
+    assert "[denied by the user: not today]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["allow", "yes", "Y"])
@@ -122,18 +157,26 @@ def waiting(*questions: UserQuestion) -> None:
     """Keep the run `w#1` of the agent `guarded`, which waits for the answers to these questions."""
     with foveal.open_store("agent.db") as store, foveal.Session(store, "w", model="gpt-5") as session:
         asked = (UserAsked(one) for one in questions)
-        marks = (RunBegan(1, "guarded"), StatusSet("running", 1, "guarded"), *asked, StatusSet("awaiting_user", 1, "guarded"))
+        marks = (
+            RunBegan(1, "guarded"),
+            StatusSet("running", 1, "guarded"),
+            *asked,
+            StatusSet("awaiting_user", 1, "guarded"),
+        )
         session.extend([*map(to_note, marks), foveal.user("Look.")])
 
 
 def approval(number: int) -> UserQuestion:
     """The question whether call `number` of a tool may be made."""
-    return UserQuestion(f"w/v{number}:approval", "approval", f"May it {number}?", DECISIONS, "list_files", f'{{"n": {number}}}')
+    return UserQuestion(
+        f"w/v{number}:approval", "approval", f"May it {number}?", DECISIONS, "list_files", f'{{"n": {number}}}'
+    )
 
 
 def commands_in(err: str) -> list[list[str]]:
     """The words of the commands behind "answer with:", without the program."""
-    return [shlex.split(line.partition("answer with: ")[2])[1:] for line in err.splitlines() if "answer with: " in line]
+    lines = [shlex.split(line.partition("answer with: ")[2]) for line in err.splitlines() if "answer with: " in line]
+    return [words[words.index("resume") :] for words in lines]
 
 
 def test_each_of_several_questions_is_shown_with_its_command(capsys):
@@ -166,6 +209,67 @@ def test_the_question_of_a_tool_is_shown_with_a_command_that_fits_it(capsys):
     assert "give an answer, no --decision" in capsys.readouterr().err
 
 
+def left_behind(agent: str = "default") -> None:
+    """Keep the run `d#1`, whose process has died at work."""
+    with foveal.open_store("agent.db") as store, foveal.Session(store, "d", model="gpt-5") as session:
+        marks = (RunBegan(1, agent), StatusSet("running", 1, agent))
+        session.extend([*map(to_note, marks), foveal.user("Look.")])
+
+
+@pytest.mark.parametrize("words", [("runs",), ("runs", "show", "d")])
+def test_a_run_that_was_left_behind_is_shown_as_such(capsys, words):
+    """By the list and by itself, with the command that goes on with it."""
+    left_behind()
+    assert run(*words) == 0
+    shown = capsys.readouterr().out
+    assert "running, left behind" in shown
+    assert "resume 'd#1' --store agent.db goes on with it" in shown
+
+
+def test_nobody_waits_for_a_run_that_was_left_behind(capsys, monkeypatch):
+    """No process has it and no worker takes it up: the command says so and ends with 3."""
+    monkeypatch.setattr("foveal.cli.runs._LOOK_S", 0.01)
+    monkeypatch.setattr("foveal.cli.runs._LEFT_S", 0.02)
+    left_behind("guarded")
+    assert run("runs", "wait", "d") == 3
+    said = capsys.readouterr().err
+    assert "d#1 was left behind" in said
+    assert "resume 'd#1' --agent FILE --store agent.db goes on with it" in said
+
+
+@pytest.mark.parametrize("words", [("runs",), ("runs", "wait", "w")])
+def test_the_question_that_a_run_waits_for_is_shown(capsys, words):
+    """By the list and by whoever waits for the run, with the call that it is about."""
+    waiting(approval(1))
+    assert run(*words) in (0, 3)
+    said = capsys.readouterr()
+    assert 'May it 1? (list_files {"n": 1}) [allow/deny/edit/always]' in said.out + said.err
+
+
+def test_runs_are_listed_beside_one_whose_question_cannot_be_read(capsys, monkeypatch):
+    """Its line says so: the damage of one log hides no other run."""
+
+    def damaged(runs: object, run: str) -> None:
+        raise foveal.errors.StoreError("entry 3 is damaged")
+
+    waiting(approval(1))
+    left_behind()
+    monkeypatch.setattr("foveal.cli.runs.Runs.outcome", damaged)
+    assert run("runs") == 0
+    shown = capsys.readouterr().out
+    assert "cannot be read: entry 3 is damaged" in shown
+    assert "running, left behind" in shown
+
+
+def test_whoever_waits_for_a_run_is_shown_the_command_that_answers_it(capsys):
+    """With a place for the agent's file, which this command was not told."""
+    waiting(approval(1))
+    assert run("runs", "wait", "w") == 3
+    assert commands_in(capsys.readouterr().err) == [
+        ["resume", "w#1", "allow", "--agent", "FILE", "--store", "agent.db"]
+    ]
+
+
 def test_a_run_is_shown_with_its_tree_and_cost(capsys):
     """Its kept events, its children and its calls."""
     run("run", *SCRIPTED, "--session", "s", "Look.")
@@ -176,6 +280,43 @@ def test_a_run_is_shown_with_its_tree_and_cost(capsys):
     assert "gpt-5" in shown
     assert run("runs", "show", "s", "--json") == 0
     assert json.loads(capsys.readouterr().out)["run"]["status"] == "completed"
+
+
+def test_the_audit_trail_tells_which_call_was_decided_about(capsys):
+    """With its tool and its arguments, and the second in which it was."""
+    waiting(approval(1))
+    assert run("runs", "audit", "w") == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if "wait_user.request" in line)
+    assert 'list_files {"n": 1}' in line
+    assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", line)
+
+
+def test_the_events_of_a_run_are_told_in_words(capsys):
+    """The tokens of a model call, and the second of each event."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    capsys.readouterr()
+    assert run("runs", "show", "s", "--events", "usage") == 0
+    line = capsys.readouterr().out.splitlines()[2]
+    assert re.search(r":\d\d:\d\d UTC  usage +usage: gpt-5, [\d,]+ tokens in, \d+ out", line)
+
+
+@pytest.mark.parametrize("words", [("run", "--session", "s", "And now?"), ("resume", "s#1")])
+def test_a_session_that_is_held_is_told_with_what_a_command_can_do(capsys, words):
+    """By the program that has it: no option of a command takes it over."""
+    run("run", *SCRIPTED, "--session", "s", "Look.")
+    with foveal.open_store("agent.db") as store, foveal.Session(store, "s", model="gpt-5"):
+        assert run(*words, *SCRIPTED) == 2
+    said = capsys.readouterr().err
+    assert re.search(r"session s is held by .*\(pid \d+\)", said)
+    assert "or close that program" in said
+    assert "takeover" not in said
+
+
+def test_a_verb_that_there_is_not_is_told_with_all_once(capsys):
+    """One list of them, in the order of the help."""
+    foveal.open_store("agent.db").close()
+    assert run("runs", "list") == 2
+    assert capsys.readouterr().err.count("audit") == 1
 
 
 def test_a_waiting_run_is_cancelled(capsys):
@@ -228,6 +369,7 @@ def test_sessions_are_listed_without_inboxes(capsys):
         (("resume", "s", *SCRIPTED), "is one of the agent 'guarded'"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml"), "waits for an answer"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml", "--decision", "edit"), "come together"),
+        (("resume", "s", "yes", *SCRIPTED, "--agent", "guarded.toml", "--arguments", "{}"), "come together"),
         (("run", "--agent", "none.toml", "Look."), "cannot be read"),
         (("run", *SCRIPTED, "--workspace", "nowhere", "Look."), "is no folder"),
     ],

@@ -134,11 +134,15 @@ def test_help_loads_no_package_of_the_gateway(words):
 
 
 def test_agents_are_offered(tmp_path, run):
-    """`--agent` names files, read before anything is opened; callers of the HTTP API can start these agents."""
+    """`--agent` names files, read before anything is opened; callers of the HTTP API can start them and are told where."""
     (tmp_path / "mender.toml").write_text('model = "gpt-5"\n')
-    with _serving("--store", tmp_path / "kept.db", "--agent", tmp_path / "mender.toml") as (_, address):
+    with _serving("--store", tmp_path / "kept.db", "--agent", tmp_path / "mender.toml") as (process, address):
         offered = httpx2.get(f"{address}/foveal/v1/agents").json()["agents"]
+        process.kill()
+        assert process.stdout
+        told = process.stdout.read()
     assert [one["name"] for one in offered] == ["mender"]
+    assert f"  runs of mender:             {address}/foveal/v1/runs\n" in told
     done = run("serve", "--store", tmp_path / "other.db", "--agent", tmp_path / "mendr.toml")
     assert (done.code, (tmp_path / "other.db").exists()) == (2, False)
     assert "mendr.toml: cannot be read" in done.err

@@ -23,8 +23,10 @@ key is an error that names the nearest known one. Paths are seen from the file t
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cache
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -34,7 +36,7 @@ from typing import Any, cast
 import msgspec
 
 from foveal.agent.agent import Agent
-from foveal.agent.approvals import VERDICTS, ApprovalRule
+from foveal.agent.approvals import VERDICTS, ApprovalRule, check_rules
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.mcp_tools import McpServer, lasting_tools
 from foveal.agent.model_port import ModelChoice, ModelPort
@@ -121,7 +123,8 @@ def _agent(
 ) -> Agent:
     if path.resolve() in above:
         raise BadInput(f"{path}: is a sub-agent of itself; name another agent")
-    table = _converted(_joined(path, ()), path)
+    own_keys, table = _table(path).keys(), _converted(_joined(path, ()), path)
+    _check_folders(table, path)
     folder, chain, redacts = path.parent, (*above, path.resolve()), redacts or table.redact
     mine = [own[name] for name in table.tools if name in own]
     others_named = [name for name in table.tools if name not in own]
@@ -137,9 +140,9 @@ def _agent(
         return [_agent(folder / one, own, open_model, chain, redacts=redacts) for one in files]
 
     skills = Skills.scan([folder / one for one in table.skills]) if table.skills else None
-    return _named(
-        path,
-        lambda: Agent(
+
+    def made() -> Agent:
+        agent = Agent(
             table.instructions,
             model=table.model,
             name=table.name or path.stem,
@@ -153,12 +156,46 @@ def _agent(
             policy=_policy(table.policy, path),
             finalize=table.finalize,
             limits=table.limits,
-            approvals=table.approvals,
             environment=Environment(skills=skills) if skills else None,
             open_model=open_model,
             redact=redact_secrets if redacts else None,
-        ),
-    )
+        )
+        _check_patterns(agent, table, own_keys)
+        agent.approvals = table.approvals
+        return agent
+
+    return _named(path, made)
+
+
+def _check_folders(table: AgentTable, path: Path) -> None:
+    """Raise `BadInput` for a folder that is not there: its skills would be missing, and only the model be told of a workspace."""
+    for key, named in (("workspace", (table.workspace,)), ("skills", table.skills)):
+        for one in named:
+            if not (path.parent / one).is_dir():
+                raise BadInput(f"{path}: {key} names the folder {one!r}, which there is not: {path.parent / one}")
+
+
+def _check_patterns(agent: Agent, table: AgentTable, own_keys: Collection[str]) -> None:
+    """Raise `BadInput` for an approval rule or a pattern of tools on demand that this agent has no tool for.
+
+    Those of a file that this one extends may be about other tools: several agents share them.
+    """
+    known = agent.arguments_of_tools()
+    check_rules(table.approvals, known if "approvals" in own_keys else dict.fromkeys(_built_in_names()) | known)
+    for pattern in table.on_demand if "on_demand" in own_keys else ():
+        beginning = re.split(r"[*?[]", pattern)[0]
+        of_servers = [
+            name for name in table.mcp.servers if f"{name}_".startswith(beginning) or beginning.startswith(f"{name}_")
+        ]
+        if not of_servers and not any(fnmatchcase(name, pattern) for name in agent.toolset):
+            raise BadInput(
+                f"on_demand names no tool of this agent: {pattern!r}. {did_you_mean(pattern, agent.toolset)}"
+            )
+
+
+@cache
+def _built_in_names() -> tuple[str, ...]:
+    return tuple(one.name for one in built_in_tools(("files", "todos", "ask_human", "shell", "fetch")))
 
 
 def _module_tool(named: str, folder: Path) -> Tool:

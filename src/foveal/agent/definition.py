@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -82,17 +81,17 @@ class AgentDefinition:
         self._check_own_names()
         self.policy = policy if policy is not None else Policy(remind=True)
         self.finalize, self.limits, self.approvals = finalize, limits, tuple(approvals)
-        check_rules(self.approvals, self._arguments_of_tools())
+        check_rules(self.approvals, self.arguments_of_tools())
         others = frozenset((*self.agents, *self.detached, *self.handoffs))
         behind = [one.definition for name, one in self.toolset.items() if name in self.on_demand]
         self.environment = _with_tools(_with_agents(environment, others), behind)
         self.summariser, self.open_model = summariser, open_model
         self.on_event, self.redact = on_event, redact
 
-    def _arguments_of_tools(self) -> dict[str, Collection[str] | None]:
-        """Return the tools that a rule may be about, with the names of their arguments: also those for other agents, and the
-        built-in ones that this agent is not given, for rules are shared by files that extend each other."""
-        known: dict[str, Collection[str] | None] = dict.fromkeys(_built_in_names()) | {
+    def arguments_of_tools(self) -> dict[str, Collection[str] | None]:
+        """Return the tools that a rule may be about, with the names of their arguments; None where any may come. Those for other
+        agents are among them."""
+        known: dict[str, Collection[str] | None] = {
             name: None if one.parameters.get("additionalProperties", True) else one.parameters.get("properties", {})
             for name, one in self.toolset.items()
         }
@@ -129,11 +128,6 @@ class AgentDefinition:
 
 AgentDefinition.__init__.__qualname__ = "Agent.__init__"
 """The name in errors about arguments: that of the class which people write."""
-
-
-@cache
-def _built_in_names() -> tuple[str, ...]:
-    return tuple(one.name for one in built_in_tools(("files", "todos", "ask_human", "shell", "fetch")))
 
 
 def _with_built_in(tools: Sequence[Tool | Callable[..., object] | str]) -> Iterator[Tool | Callable[..., object]]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from foveal.agent.model_port import ModelChoice, ModelPort
 from foveal.values.errors import MissingExtra, ModelFailed
+from foveal.writers.faults import without_secrets
 
 
 class ProviderFacts(NamedTuple):
@@ -65,11 +66,16 @@ def _plain_error(error: Exception, choice: ModelChoice) -> Exception:
         return ConnectionError(f"{who} cannot be reached. {ask}")
     if getattr(error, "status_code", getattr(error, "code", None)) != _WRONG_KEY:
         return error
+    words = f"It says: {without_secrets(str(error))}"
     if name := _key_name(choice, facts):
         who = choice.base_url or facts.title
-        return ModelFailed(choice.model, "auth", f"{who} refused the key in {name} ({_WRONG_KEY})", "Set another key.")
-    said = f"{choice.base_url} wants a key ({_WRONG_KEY})"
-    return ModelFailed(choice.model, "auth", said, "Name the variable that holds it with key_env, in an agent file.")
+        said = f"{who} refused the key in {name} ({_WRONG_KEY})"
+        return ModelFailed(choice.model, "auth", said, f"Set another key. {words}")
+    usual = next((name for name in facts.key_names if os.environ.get(name)), "")
+    kept = f": the one in {usual} is sent to {facts.title} alone" if usual else ""
+    said = f"{choice.base_url} wants a key ({_WRONG_KEY}), and none was sent{kept}"
+    advice = f"Name the variable that holds it with key_env, in an agent file. {words}"
+    return ModelFailed(choice.model, "auth", said, advice)
 
 
 def _is_installed(package: str) -> bool:

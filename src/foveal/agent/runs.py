@@ -132,7 +132,7 @@ class Runs:
             await self.answer(run, answer)
         elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
             asked = "; ".join(question.text for question in state.asked.values())
-            raise BadInput(f"run {state.id} waits for an answer: {asked} Give one: resume(run, answer)")
+            raise BadInput(f"run {state.id} waits for an answer: {asked}")
         if await self._live.is_at_work(state.session, _LOOK_S):
             return state.id
         deadline = time.monotonic() + _LETTING_GO_S
@@ -167,11 +167,11 @@ class Runs:
         if not given.question and len(asked) == 1:
             given = msgspec.structs.replace(given, question=next(iter(asked)))
         if given.question not in asked:
-            open_ones = ", ".join(asked) or "none"
-            raise BadInput(
-                f"run {run} has not asked {given.question or 'one single question'!r}, or has had its answer; open questions: "
-                f"{open_ones}"
-            )
+            open_ones = ", ".join(f"{one.id} ({one.tool or one.text:.80})" for one in asked.values()) or "none"
+            if asked and not given.question:
+                raise BadInput(f"run {run} has {len(asked)} open questions; name the one that is answered: {open_ones}")
+            asked_for = repr(given.question) if given.question else "anything"
+            raise BadInput(f"run {run} has not asked {asked_for}, or has had its answer; open questions: {open_ones}")
         if asked[given.question].kind != "approval" and given.decision in ("always", "edit"):
             raise BadInput(
                 f"{given.question!r} is a question of a tool, and no call that waits for approval; answer it"

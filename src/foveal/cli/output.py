@@ -43,6 +43,11 @@ def utc_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
+def utc_second(seconds: float) -> str:
+    """Return a time since 1970 for people who look for one of many events: day and second."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
 def complain(text: object) -> None:
     """Write one line to stderr, in the form of all errors of the command. It has no password: an address may have been given in
     the place of anything else, and is repeated then as what it was taken for."""

@@ -18,16 +18,21 @@ from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.interrupts import run_interruptible
 from foveal.cli.output import Output
 from foveal.cli.queue_options import add_detach, detached_queue, tell_detached
-from foveal.cli.run_screen import shown
+from foveal.cli.run_screen import answer_from, holder_told, shown, tell_questions
 from foveal.values.errors import BadInput
 
 
 def configure(parser: ArgumentParser) -> None:
     parser.add_argument("run_id", metavar="ID", help="the run, or its session for the newest run of it")
     parser.add_argument(
-        "answer", metavar="ANSWER", nargs="?", help="the answer to its question, or the reason of a denial"
+        "answer",
+        metavar="ANSWER",
+        nargs="?",
+        help="to its question; about a call: allow, always, 'deny REASON' or 'edit JSON', and any other words deny it",
     )
-    parser.add_argument("--decision", choices=DECISIONS, help="about a call that waits for approval")
+    parser.add_argument(
+        "--decision", choices=DECISIONS, help="about a call that waits for approval; ANSWER is then the reason"
+    )
     parser.add_argument("--arguments", metavar="JSON", help="in place of the model's, for --decision edit")
     parser.add_argument("--question", metavar="Q", default="", help="which question, if there are several")
     add_agent(parser)
@@ -44,7 +49,7 @@ def run(args: Namespace, out: Output) -> int:
             _check_agent(state, agent, args)
             if queue is None:
                 check_models(agent)
-            return run_interruptible(_resume(Runs(store, [agent], queue=queue), args, out))
+            return run_interruptible(_resume(Runs(store, [agent], queue=queue), state, args, out))
 
 
 def _check_default(state: RunState, args: Namespace) -> None:
@@ -70,9 +75,10 @@ def _check_agent(state: RunState, agent: Agent, args: Namespace) -> None:
         )
 
 
-async def _resume(runs: Runs, args: Namespace, out: Output) -> int:
+async def _resume(runs: Runs, state: RunState, args: Namespace, out: Output) -> int:
     try:
-        named = await runs.resume(args.run_id, _answer(args))
+        with holder_told(runs.store):
+            named = await _resumed(runs, state, args)
         if args.detach:
             return tell_detached(runs, named, out)
         return await shown(runs, named, args, out)
@@ -80,7 +86,20 @@ async def _resume(runs: Runs, args: Namespace, out: Output) -> int:
         await runs.drain(0)
 
 
-def _answer(args: Namespace) -> UserAnswer | None:
+async def _resumed(runs: Runs, state: RunState, args: Namespace) -> str:
+    """Go on with a run and return its id. The error for one that waits, and was not told which question is answered, comes behind
+    the commands that answer them."""
+    answer = _answer(state, args)
+    try:
+        return await runs.resume(args.run_id, answer)
+    except BadInput:
+        if answer is None or not answer.question:
+            tell_questions(state.id, tuple(state.asked.values()), args)
+        raise
+
+
+def _answer(state: RunState, args: Namespace) -> UserAnswer | None:
+    """Return the answer that the command line gives; words without a decision mean what they mean on a terminal."""
     if args.answer is None and args.decision is None:
         return None
     try:
@@ -89,4 +108,12 @@ def _answer(args: Namespace) -> UserAnswer | None:
         raise BadInput(f"--arguments is no JSON object: {error}") from None
     if (args.decision == "edit") != (arguments is not None):
         raise BadInput("--decision edit and --arguments JSON come together")
-    return UserAnswer(args.answer or "", args.decision or "", arguments, args.question)
+    question = args.question or (next(iter(state.asked)) if len(state.asked) == 1 else "")
+    asked = state.asked.get(question)
+    if asked is not None and args.answer is not None and args.decision is None:
+        return answer_from(asked, args.answer)
+    if args.decision == "allow" and asked is not None and asked.kind == "question":
+        raise BadInput(
+            f"{asked.text} That is a question of a tool, and no call that waits: give an answer, no --decision"
+        )
+    return UserAnswer(args.answer or "", args.decision or "", arguments, question)

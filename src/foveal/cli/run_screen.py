@@ -5,8 +5,10 @@ import os
 import shlex
 import sys
 from argparse import Namespace
-from contextlib import aclosing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from itertools import count
+from types import MappingProxyType
 
 import msgspec
 
@@ -30,20 +32,28 @@ from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
 from foveal.cli.agent_options import go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
+from foveal.stores.port import Store
 from foveal.text.display import visible
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, SessionHeld
 
 _ARGUMENT_CHARS = 100
-_WAITS = 3
+WAITS = 3
 _LINE_BYTES = 1 << 16
 """More than a terminal gives as one line."""
 
 
 async def shown(runs: Runs, run: str, args: Namespace, out: Output) -> int:
     """Show a run until it ends or rests, print its end and return the exit code. A command that is interrupted tells how the run
-    goes on."""
+    goes on.
+
+    Where the output is no terminal, it has the answer alone, for whoever reads it; everything else goes to stderr.
+    """
+    told = out if out.is_json or out.is_terminal else Output(sys.stderr)
     try:
-        return tell_end(await _followed(runs, run, out), runs.cost(run), args, out)
+        outcome = await _followed(runs, run, told)
+        if told is not out and outcome.status == "completed":
+            out.raw(outcome.text if outcome.text.endswith("\n") else f"{outcome.text}\n")
+        return tell_end(outcome, runs.cost(run), args, out)
     except asyncio.CancelledError:
         await runs.drain(0)
         tell_end(runs.outcome(run), runs.cost(run), args, out)
@@ -52,14 +62,16 @@ async def shown(runs: Runs, run: str, args: Namespace, out: Output) -> int:
 
 async def _followed(runs: Runs, run: str, out: Output) -> RunOutcome:
     """Show a run until it ends or rests; on a terminal, ask the user for it and go on."""
-    seen = 0
+    seen, tools = 0, dict[str, str]()
     while True:
         async with aclosing(runs.observe(run, since=seen)) as events:
             is_line_open = False
             async for event in events:
                 seen = event.id
+                if isinstance(event, ToolCalled):
+                    tools[event.call] = event.tool
                 if not out.is_json:
-                    is_line_open = _show(event, out, is_line_open=is_line_open)
+                    is_line_open = _show(event, tools, out, is_line_open=is_line_open)
             if is_line_open:
                 out.line()
         outcome = await runs.wait(run)
@@ -104,16 +116,13 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
     if out.is_json:
         out.document({"outcome": outcome, "calls": cost.calls, "usd": cost.total_usd})
         return exit_code(outcome)
-    resume = f"{command_line()} resume {shlex.quote(outcome.run)}{go_on_options(args)}"
     match outcome.status:
         case "completed":
             pass
         case "awaiting_user":
-            for question in outcome.questions:
-                complain(f"{outcome.run} waits: {question_line(question)}")
-            complain(f"answer with: {resume} ANSWER, or {resume} --decision allow")
+            tell_questions(outcome.run, outcome.questions, args)
         case "paused" | "failed":
-            complain(f"{_end_sentence(outcome)} Go on with: {resume}")
+            complain(f"{_end_sentence(outcome)} Go on with: {resume_command(outcome.run, args)}")
         case _:
             complain(_end_sentence(outcome))
     usd = "cost unknown" if cost.total_usd is None else f"${cost.total_usd:.4f}"
@@ -121,9 +130,39 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
     return exit_code(outcome)
 
 
+def tell_questions(run: str, questions: Sequence[UserQuestion], args: Namespace) -> None:
+    """Print the questions that a run waits for, each with the command that answers it."""
+    for question in questions:
+        words = "allow" if question.kind == "approval" else "ANSWER"
+        named = f" --question {shlex.quote(question.id)}" if len(questions) > 1 else ""
+        complain(f"{run} waits: {question_line(question)}")
+        complain(f"answer with: {resume_command(run, args, f' {words}{named}')}")
+
+
+def resume_command(run: str, args: Namespace, words: str = "") -> str:
+    """Return the command that goes on with a run, with the words of an answer."""
+    return f"{command_line()} resume {shlex.quote(run)}{words}{go_on_options(args)}"
+
+
+@contextmanager
+def holder_told(store: Store) -> Generator[None]:
+    """Tell whoever finds a session held which program has it, and what to do: a command cannot take it over."""
+    try:
+        yield
+    except SessionHeld as error:
+        held = [card for name in error.sessions for card in store.cards(name) if card.holder is not None]
+        if not held:
+            raise
+        raise SessionHeld(
+            f"session {held[0].id} is held by {held[0].holder}. Wait until its run there has ended "
+            f"({command_line()} runs wait {shlex.quote(held[0].id)}), or close that program",
+            error.sessions,
+        ) from None
+
+
 def exit_code(outcome: RunOutcome) -> int:
     """Return the exit code of a command that has seen a run end or rest: 0 for an answer, 3 if it waits for the user, else 1."""
-    return {"completed": 0, "awaiting_user": _WAITS, "paused": _WAITS}.get(outcome.status, 1)
+    return {"completed": 0, "awaiting_user": WAITS, "paused": WAITS}.get(outcome.status, 1)
 
 
 def _end_sentence(outcome: RunOutcome) -> str:
@@ -133,8 +172,8 @@ def _end_sentence(outcome: RunOutcome) -> str:
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
-def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
-    """Print an event, and return whether the line goes on."""
+def _show(event: RunEvent, tools: Mapping[str, str], out: Output, *, is_line_open: bool) -> bool:
+    """Print an event, and return whether the line goes on. `tools` are the tools of the calls so far."""
     if isinstance(event, TextCame):
         out.stream.write(visible(event.text))
         out.stream.flush()
@@ -142,7 +181,7 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
     if isinstance(event, ModelReplied) and is_line_open:
         out.line()
         return False
-    text, style = event_line(event)
+    text, style = event_line(event, tools)
     if text:
         if is_line_open:
             out.line()
@@ -151,13 +190,15 @@ def _show(event: RunEvent, out: Output, *, is_line_open: bool) -> bool:
     return is_line_open
 
 
-def event_line(event: RunEvent) -> tuple[str, str]:
-    """Return the line that tells of an event, and its style; an empty one for events that need none."""
+def event_line(event: RunEvent, tools: Mapping[str, str] = MappingProxyType({})) -> tuple[str, str]:
+    """Return the line that tells of an event, and its style; an empty one for events that need none. `tools` are the tools of
+    calls, which name an error."""
     match event:
         case ToolCalled(tool=tool, arguments=arguments):
             return f"→ {tool} {arguments[:_ARGUMENT_CHARS]}", "axis"
-        case ToolEnded(status=status, text=text) if status != "ok":
-            return f"  {status}: {text[:_ARGUMENT_CHARS]}", "bad"
+        case ToolEnded(call=call, status=status, text=text) if status != "ok":
+            tool = f"{tools[call]} " if call in tools else ""
+            return f"  {tool}{status}: {text[:_ARGUMENT_CHARS]}", "bad"
         case ModelRetried(because=because, pause_s=pause):
             return f"asked again in {pause:g} s: {because}", "limit"
         case ModelFellBack(model=model, because=because):

@@ -7,31 +7,37 @@
 import asyncio
 import signal
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import get_args
+from difflib import get_close_matches
+from typing import Any, get_args
 
 import msgspec
 
 from foveal.agent.agent import Agent
 from foveal.agent.audit import audit_trail
-from foveal.agent.near_names import did_you_mean
+from foveal.agent.driver import UNDER_WAY, RunOutcome
 from foveal.agent.run_events import event_kinds, kind_of
 from foveal.agent.run_log import read_events
 from foveal.agent.run_marks import ENDED, RunStatus, split_run
+from foveal.agent.run_reports import RunCard, newest_run
 from foveal.agent.runs import RunCost, Runs, RunTree
 from foveal.agent.tools import UserQuestion
 from foveal.cli import resume
-from foveal.cli.agent_options import add_agent, opened_agent
+from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
-from foveal.cli.output import Output, utc_time
+from foveal.cli.output import Output, complain, utc_second, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
-from foveal.cli.run_screen import exit_code, question_line
+from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, tell_questions
 from foveal.stores.port import Store
-from foveal.values.errors import BadInput
+from foveal.values.entry import Usage
+from foveal.values.errors import BadInput, FovealError
 
 _FIELD_CHARS = 100
 """Characters of a value in the list of events: enough to know it by."""
+_LOOK_S, _LEFT_S = 1.0, 10.0
+"""Seconds between two looks whether anybody has a run that is waited for, and those after which nobody will take it up: a worker
+that is there and has time does so within some seconds."""
 _FRAME = ("id", "scope", "time_ms")
 _NOTHING: tuple[object, ...] = (None, "", (), {}, [])
 
@@ -73,9 +79,9 @@ def run(args: Namespace, out: Output) -> int | None:
             case [verb, name] if verb in _VERBS:
                 return _VERBS[verb](runs, name, args, out)
             case [verb, *_] if verb not in _VERBS:
-                raise BadInput(
-                    f"there is no verb {verb!r}. {did_you_mean(verb, _ALL_VERBS)} All of them: {', '.join(_ALL_VERBS)}"
-                )
+                near = get_close_matches(str(verb), _ALL_VERBS, n=1)
+                hint = f" Did you mean {near[0]}?" if near else ""
+                raise BadInput(f"there is no verb {verb!r}.{hint} There are: {', '.join(_ALL_VERBS)}")
             case _:
                 raise BadInput("a verb takes the id of one run: foveal runs show ID")
 
@@ -103,12 +109,50 @@ def _list(runs: Runs, args: Namespace, out: Output) -> None:
         out.document({"runs": cards})
         return
     rows = [
-        (one.run, one.agent, one.status or "damaged", utc_time(one.updated_ms / 1000), one.reason[:60]) for one in cards
+        (one.run, one.agent, _status_of(one), utc_time(one.updated_ms / 1000), _reason_of(one, runs, args))
+        for one in cards
     ]
     if rows:
         out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
     else:
         out.line("no runs")
+
+
+def _status_of(card: RunCard) -> str:
+    if card.status is None:
+        return "damaged"
+    return f"{card.status}, left behind" if _is_left(card) else card.status
+
+
+def _reason_of(card: RunCard, runs: Runs, args: Namespace) -> str:
+    """Return the reason of a run's status: its questions, for one that waits for answers."""
+    if card.status == "awaiting_user":
+        try:
+            return "; ".join(question_line(one) for one in runs.outcome(card.run).questions)
+        except FovealError as error:  # of this log alone: the other runs are listed all the same
+            return f"cannot be read: {error}"
+    return _going_on(card, args) if _is_left(card) else card.reason[:60]
+
+
+def _is_left(card: RunCard | None) -> bool:
+    """Return whether a run should be under way and no process has it: one that died has, or no worker has taken it up yet."""
+    return card is not None and card.status in UNDER_WAY and not card.is_held
+
+
+def _going_on(card: RunCard, args: Namespace) -> str:
+    """Return how a run goes on that was left behind: a sub-agent's goes on with the run above it."""
+    return f"{resume_command(card.parent or card.run, _naming(card.agent, args))} goes on with it"
+
+
+def _naming(agent: str, args: Namespace) -> Namespace:
+    """Return the arguments with a place for the agent's file, which only the default agent does without."""
+    is_named = args.agent is not None or agent == DEFAULT_AGENT
+    return args if is_named else Namespace(**{**vars(args), "agent": "FILE"})
+
+
+def _newest(runs: Runs, name: str) -> RunCard | None:
+    """Return the newest run of the session of a run, as it is now."""
+    return next((newest_run(runs.store, card) for card in runs.store.cards(split_run(name)[0])), None)
 
 
 def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
@@ -119,34 +163,68 @@ def _show(runs: Runs, name: str, args: Namespace, out: Output) -> None:
     if out.is_json:
         out.document({"run": tree, "events": events})
         return
-    out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
+    card = _newest(runs, name)
+    if card is not None and card.run == tree.run and _is_left(card):
+        out.line(f"{tree.run}: {tree.agent}, {_status_of(card)}: {_going_on(card, args)}", "strong")
+    else:
+        out.line(f"{tree.run}: {tree.agent}, {tree.status}", "strong")
     out.line("Time of each event, its kind, and what it tells; --json has their ids and all of their fields.")
     for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _FRAME}
         said = ", ".join(f"{name}: {_field(value)}" for name, value in fields.items() if value not in _NOTHING)
-        out.line(f"{utc_time(event.time_ms / 1000)}  {kind_of(event):<16} {said}")
+        out.line(f"{utc_second(event.time_ms / 1000)}  {kind_of(event):<16} {said}")
 
 
 def _field(value: object) -> str:
     """Return a value of an event on one line; a long one ends with a mark that says so."""
     if isinstance(value, UserQuestion):
         return question_line(value)
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    if isinstance(value, Usage):
+        return _tokens(msgspec.to_builtins(value))
+    return _shortened(value if isinstance(value, str) else msgspec.json.encode(value).decode())
+
+
+def _shortened(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _FIELD_CHARS else f"{line[:_FIELD_CHARS]} …"
 
 
+def _tokens(usage: Mapping[str, Any]) -> str:
+    """Return the tokens of a model call in words."""
+    return f"{usage['model']}, {usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
+
+
 def _wait(runs: Runs, name: str, args: Namespace, out: Output) -> int:
     try:
-        outcome = asyncio.run(runs.wait(name, args.timeout))
+        outcome = asyncio.run(_rested(runs, name, args.timeout))
     except TimeoutError:
-        raise BadInput(f"run {name} is still under way after {args.timeout:g} s") from None
+        if not _is_left(_newest(runs, name)):
+            raise BadInput(f"run {name} is still under way after {args.timeout:g} s") from None
+        outcome = runs.outcome(name)
     if out.is_json:
         out.document(outcome)
     else:
-        out.line(f"{outcome.run}: {outcome.status} {outcome.reason}")
+        out.line(f"{outcome.run}: {outcome.status} {outcome.reason}".rstrip())
         out.line(outcome.text)
+    card = _newest(runs, name)
+    if card is not None and outcome.status in UNDER_WAY:
+        complain(f"{outcome.run} was left behind, and no worker takes it up: {_going_on(card, args)}")
+        return WAITS
+    if card is not None:
+        tell_questions(outcome.run, outcome.questions, _naming(card.agent, args))
     return exit_code(outcome)
+
+
+async def _rested(runs: Runs, name: str, timeout_s: float | None) -> RunOutcome:
+    """Return the outcome of a run when it ends or rests, or when nobody has had it for some seconds: a worker takes no longer.
+    With a timeout, whoever waits has said how long a worker may take."""
+    waiting, left_s = asyncio.ensure_future(runs.wait(name, timeout_s)), 0.0
+    while timeout_s is not None or left_s < _LEFT_S:
+        if (await asyncio.wait((waiting,), timeout=_LOOK_S))[0]:
+            return await waiting
+        left_s = left_s + _LOOK_S if _is_left(await asyncio.to_thread(_newest, runs, name)) else 0.0
+    waiting.cancel()
+    return runs.outcome(name)
 
 
 def _cancel(runs: Runs, name: str, args: Namespace, out: Output) -> None:
@@ -214,16 +292,25 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
         return
     rows = [
         (
-            utc_time(one.time_ms / 1000),
+            utc_second(one.time_ms / 1000),
             one.run,
             one.actor,
             one.action,
             one.decision.outcome[:40],
+            _about(one.evidence),
             one.decision.reason[:60],
         )
         for one in records
     ]
-    out.table(("time", "run", "actor", "action", "outcome", "reason"), rows, "llllll")
+    out.table(("time", "run", "actor", "action", "outcome", "about", "reason"), rows, "lllllll")
+
+
+def _about(evidence: Mapping[str, Any]) -> str:
+    """Return the part of the evidence by which people know a decision: the call, the tokens of a model, or an agent."""
+    if "input_tokens" in evidence:
+        return _tokens(evidence)
+    known = ("tool", "arguments", "agent", "model", "child", "question")
+    return _shortened(" ".join(str(evidence[name]) for name in known if evidence.get(name)))
 
 
 def _usd(usd: float | None) -> str:

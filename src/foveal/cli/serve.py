@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from importlib import import_module
 from urllib.parse import urlsplit
 
@@ -54,13 +55,15 @@ def run(args: Namespace, out: Output) -> None:
         _listener(args.host, args.port) as listener,
         opened_gateway(args, upstreams=dict(args.upstream), tell=complain, token=token, agents=agents) as gateway,
     ):
-        _announce(args, listener.getsockname()[1], bool(token), out)  # whoever connects from now on is answered
+        _announce(
+            args, listener.getsockname()[1], [one.name for one in agents], bool(token), out
+        )  # whoever connects from now on is answered
         # The server ends by itself, and raises the signal again: it must not end us before the store is closed.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         import_module("foveal.gateway.server").serve(gateway, listener)
 
 
-def _announce(args: Namespace, port: int, has_token: bool, out: Output) -> None:
+def _announce(args: Namespace, port: int, agents: Sequence[str], has_token: bool, out: Output) -> None:
     host = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{host}:{port}"
     what = "Watching: everything is forwarded unchanged." if args.watch else "Ctrl-C ends it."
@@ -72,6 +75,7 @@ def _announce(args: Namespace, port: int, has_token: bool, out: Output) -> None:
         ("Gemini CLI", f"GOOGLE_GEMINI_BASE_URL={address}"),
         ("page, HTTP API", f"{address}/, {address}/foveal/v1"),
         ("figures", f"{address}/metrics"),
+        *((f"runs of {name}", f"{address}/foveal/v1/runs") for name in agents),
     )
     for name, value in rows:
         out.line(f"  {name + ':':28}{value}")
