@@ -206,7 +206,7 @@ def plain_proxy() -> None:
     uvicorn.Server(config).run([listener])
 
 
-def run_way(way: str, number: int, calls: int, *, program: Sequence[str] = ("-m", "foveal.cli")) -> Figures:
+def run_way(way: str, number: int, calls: int, *, program: Sequence[str] = ("-m", "foveal")) -> Figures:
     """Measure one way, with a provider of its own. `program` are the words for Python that run the gateway."""
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -42,7 +42,7 @@ class PseudoTerminal:
         }  # of pytest-xdist
         settings = {**around, "TERM": "xterm-256color", "NO_PROXY": "127.0.0.1"}
         settings |= env or {}
-        command = ["-m", "foveal.cli", *words]
+        command = ["-m", "foveal", *words]
         if warm:
             self.program = warm.start(command, [worker] * 3, cwd=cwd, env=settings, is_terminal=True)
         else:

@@ -238,7 +238,7 @@ def test_a_killed_run_goes_on_where_it_was(provider, ask, recorded, tmp_path):
     provider.improvise = killing
     words = ["--ask", "gpt-4.1", "--dialect", "openai_chat", "--budget", "8000", "--calls", "5", "--jobs", "1", "--yes"]
     file = recorded("alpha", "beta", "gamma")
-    command = [sys.executable, "-m", "foveal.cli", "bench", str(file), *words, "--output", str(out)]
+    command = [sys.executable, "-m", "foveal", "bench", str(file), *words, "--output", str(out)]
     running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
     assert running[0].wait(120) == -signal.SIGKILL
     assert len(out.read_text().splitlines()) == 1 + 7

@@ -530,7 +530,7 @@ COMMANDS = (
 def heard(provider: ScriptedProvider, lines: tuple[str, ...], options: tuple[str, ...], warm: WarmPython | None) -> str:
     """Say these lines to a chat through a pipe, and return everything that it prints."""
     chosen = options or ("--model", f"openai:gpt-5@{provider.url}/v1")
-    words = ["-m", "foveal.cli", "chat", *chosen, "--session", "s", "--store", "agent.db"]
+    words = ["-m", "foveal", "chat", *chosen, "--session", "s", "--store", "agent.db"]
     given = "\n".join((*lines, ""))
     if warm:
         done = warm.run(words, given=given, cwd=Path.cwd(), env=os.environ)

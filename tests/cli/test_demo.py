@@ -81,7 +81,7 @@ def test_a_stream_without_unicode_gets_ascii(tmp_path):
     """Where the encoding cannot draw, the picture is drawn with what it has."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
-        [sys.executable, "-m", "foveal.cli", "demo"], capture_output=True, cwd=tmp_path, env=environment, check=True
+        [sys.executable, "-m", "foveal", "demo"], capture_output=True, cwd=tmp_path, env=environment, check=True
     )
     assert "^ fold" in done.stdout.decode("ascii")
 

@@ -8,7 +8,7 @@ import pytest
 
 from foveal.cli import main
 
-FOVEAL = [sys.executable, "-m", "foveal.cli"]
+FOVEAL = [sys.executable, "-m", "foveal"]
 
 
 def refused(done):

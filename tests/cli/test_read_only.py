@@ -57,7 +57,7 @@ def _run(line: str, store: Path, out: Path, **names: str) -> "subprocess.Complet
     if "{store}" not in line:
         words += ["--store", str(store)]
     return subprocess.run(
-        [*powerless, sys.executable, "-m", "foveal.cli", *words], capture_output=True, text=True, check=False
+        [*powerless, sys.executable, "-m", "foveal", *words], capture_output=True, text=True, check=False
     )
 
 

@@ -333,7 +333,7 @@ def test_a_run_is_left_to_workers(capsys):
     assert run("run", *SCRIPTED, "--session", "s", "--detach", "Look.") == 0
     assert capsys.readouterr().out == "s#1\n"
     words = ["runs", "work", *SCRIPTED, "--store", "agent.db", "--at-once", "2"]
-    with subprocess.Popen([sys.executable, "-m", "foveal.cli", *words], stdout=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen([sys.executable, "-m", "foveal", *words], stdout=subprocess.PIPE, text=True) as worker:
         assert run("runs", "wait", "s", "--timeout", "60") == 0
         worker.send_signal(signal.SIGTERM)
         said = worker.communicate()[0]

@@ -79,7 +79,7 @@ def test_an_answer_that_cannot_be_used_is_asked_for_again(asked):
 
 def test_a_question_that_somebody_else_has_answered_is_not_asked_for_again(asked, folder):
     """Whoever answers late is told so, and sees the run go on."""
-    command = [sys.executable, "-m", "foveal.cli", "resume", "s", "--agent", "guarded.toml", "--decision", "allow"]
+    command = [sys.executable, "-m", "foveal", "resume", "s", "--agent", "guarded.toml", "--decision", "allow"]
     subprocess.run([*command, "--store", "s.db"], check=True, capture_output=True, cwd=folder)
     asked.say("n")
     assert asked.leave() == 0
@@ -89,7 +89,7 @@ def test_a_question_that_somebody_else_has_answered_is_not_asked_for_again(asked
 @pytest.mark.parametrize(("closed", "code"), [("<&-", 3), (">&-", 3), ("<&- >&- 2>&-", 3)])
 def test_a_command_whose_streams_are_closed_does_its_work(folder, closed, code):
     """As under a supervisor that gives it none: what would be printed is lost, and nothing else."""
-    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "foveal.cli", *WORDS]
+    words = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "foveal", *WORDS]
     done = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
     assert status() == "awaiting_user"

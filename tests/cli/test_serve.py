@@ -17,7 +17,7 @@ from foveal.testing.provider import ScriptedProvider, Turn
 
 @contextmanager
 def _serving(*words):
-    command = [sys.executable, "-m", "foveal.cli", "serve", "--port", "0", *map(str, words)]
+    command = [sys.executable, "-m", "foveal", "serve", "--port", "0", *map(str, words)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout

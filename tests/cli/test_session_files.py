@@ -72,7 +72,7 @@ def test_an_export_replaces_an_earlier_one(run, kept, tmp_path):
 
 def test_an_export_goes_through_a_pipe(run, kept, tmp_path):
     """Exported to standard output and imported from standard input, to the byte."""
-    words = [sys.executable, "-m", "foveal.cli"]
+    words = [sys.executable, "-m", "foveal"]
     exported = subprocess.run([*words, "export", "alpha", "--store", kept], capture_output=True, check=True).stdout
     run("export", "alpha", "--store", kept, "-o", tmp_path / "alpha.jsonl")
     assert exported == (tmp_path / "alpha.jsonl").read_bytes()

@@ -38,7 +38,7 @@ def test_recall_gives_the_original_to_the_byte(tmp_path):
         entry = session.append(user(text))
     store.close()
     words = ["recall", "s", entry.id[:10], "--store", str(tmp_path / "agent.db")]
-    done = subprocess.run([sys.executable, "-m", "foveal.cli", *words], capture_output=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "foveal", *words], capture_output=True, check=True)
     assert done.stdout == text.encode("utf-8", "surrogatepass")
 
 

@@ -97,7 +97,7 @@ def test_without_a_name_and_without_agents_it_says_what_to_name(run, alone, monk
 
 def test_pages_are_served_until_the_user_ends_it(kept):
     """The address is printed and answers; Ctrl-C is a good end."""
-    command = [sys.executable, "-m", "foveal.cli", "view", "--store", str(kept), "--no-open", "--json"]
+    command = [sys.executable, "-m", "foveal", "view", "--store", str(kept), "--no-open", "--json"]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -216,7 +216,7 @@ def test_a_check_names_what_is_wrong(install, wrap, tmp_path, monkeypatch):
 def test_a_signal_is_passed_on_and_its_exit_code_is_a_shell_s(install, tmp_path):
     """SIGTERM ends the client, and the command after it, with 128 and the signal's number."""
     install("#!{python}\nimport signal, sys\nprint('up', flush=True)\nsignal.pause()\n")
-    command = [sys.executable, "-m", "foveal.cli", "wrap", "claude", "--store", str(tmp_path / "kept.db")]
+    command = [sys.executable, "-m", "foveal", "wrap", "claude", "--store", str(tmp_path / "kept.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "up\n"

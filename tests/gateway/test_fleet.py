@@ -36,7 +36,7 @@ class Fleet:
         self.errors.append(folder / f"errors-{len(self.errors)}")
         process = self._stack.enter_context(
             subprocess.Popen(
-                [sys.executable, "-m", "foveal.cli", "serve", *self._words],
+                [sys.executable, "-m", "foveal", "serve", *self._words],
                 stdout=subprocess.PIPE,
                 stderr=self._stack.enter_context(self.errors[-1].open("w")),
                 text=True,

@@ -27,7 +27,7 @@ tools = ["todos"]
 @contextmanager
 def command(folder: Path, *words: str) -> Iterator[str]:
     """Run a command of Foveal's until the block ends, and give the first line that it tells."""
-    whole = [sys.executable, "-m", "foveal.cli", *words, "--agent", "agent.toml", "--store", "runs.db"]
+    whole = [sys.executable, "-m", "foveal", *words, "--agent", "agent.toml", "--store", "runs.db"]
     with subprocess.Popen(whole, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:

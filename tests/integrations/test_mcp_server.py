@@ -33,7 +33,7 @@ def ask(place, *calls, sessions=("one", "two")):
     """Start `foveal mcp`, and return the answers to some calls of its tools."""
     named = [word for name in sessions for word in ("--session", name)]
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "foveal.cli", "mcp", "--store", str(place), *named]
+        command=sys.executable, args=["-m", "foveal", "mcp", "--store", str(place), *named]
     )
 
     async def talk():

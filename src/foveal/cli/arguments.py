@@ -84,7 +84,7 @@ def command_line() -> str:
     """Return the word by which this program can be called again from here: `foveal` only if the shell finds this very one."""
     script = Path(sys.argv[0])
     if script.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -m foveal.cli"
+        return f"{shlex.quote(sys.executable)} -m foveal"
     found = shutil.which("foveal")
     if script.stem != "foveal" or (found and Path(found).resolve() == script.resolve()):
         return "foveal"
