@@ -8,6 +8,8 @@ import pytest
 from foveal import Policy
 from foveal.agent import Agent, Limits
 from foveal.agent.built_in_tools import built_in_tools
+from foveal.agent.inbox import FollowUp, post
+from foveal.agent.run_events import StatusChanged
 from foveal.cli.chat_session import ChatSession
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
@@ -164,3 +166,54 @@ def test_the_result_of_a_call_of_an_earlier_chat_is_shown_with_its_tool():
 
     with open_store() as store:
         assert "  ask_human: green\n" in asyncio.run(talk())
+
+
+def test_a_message_that_is_typed_as_the_run_ends_begins_another():
+    """The run has ended by its log, and the chat has not shown that yet: the message is no word for that run."""
+
+    async def talk():
+        said = list[asyncio.Task[None]]()
+
+        def on_event(event):
+            if isinstance(event, StatusChanged) and event.status == "completed" and not said:
+                said.append(asyncio.ensure_future(chat.say("Second.")))
+
+        agent = agent_with(FakeModel(says("One."), says("Two.")))
+        agent.on_event = on_event
+        chat = chat_of(agent, store)
+        await chat.say("First.")
+        await chat.settled()
+        await asyncio.gather(*said)
+        await chat.settled()
+        return chat.run, chat.runs.outcome(chat.run).text
+
+    with open_store() as store:
+        assert asyncio.run(talk()) == ("s#2", "Two.")
+
+
+def test_a_message_that_came_too_late_for_a_run_is_told():
+    """It is in the inbox, unread; the next run hears it."""
+
+    async def talk():
+        chat = chat_of(agent_with(FakeModel(says("One."), says("Two."), says("Three."))), store)
+        rest = chat.runs.wait
+
+        async def wait(run):
+            outcome = await rest(run)
+            if outcome.text == "One.":
+                post(store, "s", FollowUp("Second."))
+            return outcome
+
+        chat.runs.wait = wait
+        await chat.say("First.")
+        await chat.settled()
+        told = shown_by(chat)
+        await chat.say("Third.")
+        await chat.settled()
+        return told, shown_by(chat)
+
+    with open_store() as store:
+        told, after = asyncio.run(talk())
+    assert "came as the answer ended, and is heard with your next message: Second." in told
+    assert after.count("came as the answer ended") == 1
+    assert "› Second." in after

@@ -100,8 +100,8 @@ class PromptTerminal:
             erase_when_done=False,
         )
         self._session.app.ttimeoutlen = _KEY_PAUSE_S
+        chat.greet()  # before the input line is drawn, which would leave its sign above these words
         with patch_stdout(raw=True):
-            chat.greet()
             while not commands.is_over:
                 try:
                     line = await self._session.prompt_async()

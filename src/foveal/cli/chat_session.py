@@ -15,6 +15,7 @@ import msgspec
 
 from foveal.agent.agent import Agent
 from foveal.agent.driver import RunOutcome
+from foveal.agent.inbox import FollowUp, Steering, letters
 from foveal.agent.run_events import (
     ChildStarted,
     ChildTold,
@@ -297,7 +298,14 @@ class ChatSession:
             await self.steer(text)
             return
         said, files = self._with_files(text)
-        await self.runs.follow_up(self.run, said, files=files)
+        try:
+            await self.runs.follow_up(self.run, said, files=files)
+        except BadInput:
+            if self.runs.outcome(self.run).status not in ENDED:
+                raise
+            await self.settled()  # the run has just ended, and may be told a moment later
+            await self.say(text)
+            return
         self.queued += 1
         self.refresh()
 
@@ -375,11 +383,18 @@ class ChatSession:
             case "failed" | "paused":
                 self.tell(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
             case _:
-                pass
+                self._tell_late_words()
         if left:
             await self._begin(left)
         else:
             self.refresh()
+
+    def _tell_late_words(self) -> None:
+        """Tell the messages that were kept while the run was ending: nobody has heard them yet."""
+        for _, letter in letters(self.store, self.session, read_run(self.store, self.session).inbox):
+            if isinstance(letter, Steering | FollowUp):
+                words = one_line(without_files(letter.text), _LINE_CHARS)
+                self.tell(f"came as the answer ended, and is heard with your next message: {words}", "limit")
 
     def _show(self, event: RunEvent) -> None:
         self._count(event)
@@ -417,7 +432,8 @@ class ChatSession:
     def _tell_event(self, event: RunEvent) -> None:
         """Show the line of an event, if it has one; one of a sub-agent's run under its name."""
         inner: RunEvent = event.event if isinstance(event, ChildTold) else event
-        line, style = event_line(inner)
+        is_newest = isinstance(inner, ToolEnded) and inner.call == self._newest_call
+        line, style = event_line(inner, {} if is_newest else self._tools)
         if isinstance(inner, ToolEnded) and not line:
             line, style = self._result_line(inner), "axis"
         if line:
