@@ -198,8 +198,8 @@ def test_a_message_that_came_too_late_for_a_run_is_told():
         chat = chat_of(agent_with(FakeModel(says("One."), says("Two."), says("Three."))), store)
         rest = chat.runs.wait
 
-        async def wait(run):
-            outcome = await rest(run)
+        async def wait(run, timeout_s=None):
+            outcome = await rest(run, timeout_s)
             if outcome.text == "One.":
                 post(store, "s", FollowUp("Second."))
             return outcome

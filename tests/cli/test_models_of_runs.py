@@ -19,7 +19,7 @@ from foveal.agent.runs import RunCost
 from foveal.cli import main
 from foveal.cli.output import Output
 from foveal.cli.run_screen import tell_end
-from foveal.testing.provider import Refusal, ScriptedProvider, Turn
+from foveal.testing.provider import Call, Refusal, ScriptedProvider, Turn
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "GEMINI_API_KEY", "GOOGLE_API_KEY")
 
@@ -241,3 +241,18 @@ def test_the_models_of_a_provider_whose_key_is_set_are_listed(monkeypatch, capsy
     assert {one["provider"] for one in json.loads(capsys.readouterr().out)["models"]} == {"anthropic"}
     main(["models", "--all", "--json"])
     assert len(json.loads(capsys.readouterr().out)["models"]) > 500
+
+
+@pytest.mark.parametrize(("named", "model"), [("", "two"), ("three", "three")])
+def test_a_run_goes_on_after_a_handoff_with_the_file_that_it_began_with(provider, folder, capsys, named, model):
+    """The file names the agent that has taken over; the command that is printed goes on as that one, with its model."""
+    address = f"@{provider.url}/v1"
+    (folder / "a.toml").write_text(f'name = "a"\nmodel = "openai:one{address}"\nhandoffs = ["b.toml"]\n')
+    (folder / "b.toml").write_text(f'name = "b"\nmodel = "openai:two{address}"\n')
+    provider.script(Turn("", (Call("c1", "handoff", {"agent": "b", "reason": "It knows."}),)), REFUSED)
+    assert main(["run", "--session", "h", "--agent", "a.toml", "Go."]) == 1
+    hint = hint_in(capsys.readouterr().err)
+    assert hint == ["resume", "h#1", "--agent", "a.toml"]
+    provider.script(Turn("Done."))
+    assert main([*hint, *(("--model", f"openai:{named}{address}") if named else ())]) == 0
+    assert [request.body["model"] for request in provider.requests] == ["one", "two", model]

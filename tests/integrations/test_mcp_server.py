@@ -32,9 +32,7 @@ def place(tmp_path):
 def ask(place, *calls, sessions=("one", "two")):
     """Start `foveal mcp`, and return the answers to some calls of its tools."""
     named = [word for name in sessions for word in ("--session", name)]
-    command = StdioServerParameters(
-        command=sys.executable, args=["-m", "foveal", "mcp", "--store", str(place), *named]
-    )
+    command = StdioServerParameters(command=sys.executable, args=["-m", "foveal", "mcp", "--store", str(place), *named])
 
     async def talk():
         async with Client(stdio_client(command)) as client:

@@ -13,7 +13,7 @@ import msgspec
 from foveal.agent.agent import Agent
 from foveal.agent.agent_file import read_agent
 from foveal.agent.built_in_tools import built_in_tools
-from foveal.agent.definition import everybody
+from foveal.agent.definition import AgentDefinition, everybody, with_successors
 from foveal.agent.model_port import DIALECT_OF, ModelChoice, ModelPort
 from foveal.agent.providers import FACTS, open_model
 from foveal.agent.run_log import read_run
@@ -55,22 +55,23 @@ def add_agent(parser: ArgumentParser) -> None:
 
 
 @contextmanager
-def opened_agent(args: Namespace, before: str = "") -> Generator[Agent]:
+def opened_agent(args: Namespace, before: str = "", *, driven: str = "") -> Generator[Agent]:
     """Yield the agent that the options name. With the scripted provider, a server on this machine answers in its models'
     place.
 
     `before` is the model that the conversation has had, as `model_before` returns it: the default agent goes on with that
-    one where the options name no other.
+    one where the options name no other. `driven` is the agent that goes on, where another one of the file has taken over: the
+    options name its model.
     """
     if not is_scripted(args, before):
-        yield _agent(args, before)
+        yield _agent(args, before, driven)
         return
     with ScriptedProvider(improvise=_improvise) as provider:
 
         def scripted(choice: ModelChoice) -> ModelPort:
             return open_model(ModelChoice(_SCRIPTED_MODEL.model, _SCRIPTED_MODEL.provider, f"{provider.url}/v1"))
 
-        agent = _agent(args, before)
+        agent = _agent(args, before, driven)
         for one in everybody([agent]):
             one.models, one.open_model = (_SCRIPTED_MODEL,), scripted
         yield agent
@@ -82,7 +83,7 @@ def is_scripted(args: Namespace, before: str) -> bool:
     return args.provider == SCRIPTED or (not is_named and before == _SCRIPTED_MODEL.spelled)
 
 
-def check_models(agent: Agent) -> None:
+def check_models(agent: AgentDefinition) -> None:
     """Raise the reason for which no model of the agent can be asked: a key or an SDK that is missing."""
     reasons: list[FovealError] = []
     for choice in agent.models:
@@ -113,11 +114,12 @@ def go_on_options(args: Namespace) -> str:
     return "".join(f" --{name} {shlex.quote(said)}" for name, said in named.items() if said not in (None, "", "."))
 
 
-def _agent(args: Namespace, before: str) -> Agent:
+def _agent(args: Namespace, before: str, driven: str) -> Agent:
     choice = _named_model(args)
     if args.agent:
         agent = read_agent(args.agent)
-        agent.models = (choice, *agent.models[1:]) if choice else agent.models
+        named = with_successors([agent]).get(driven, agent)
+        named.models = (choice, *named.models[1:]) if choice else named.models
         return agent
     if not Path(args.workspace).is_dir():
         raise BadInput(f"{args.workspace} is no folder; name one with --workspace")

@@ -83,7 +83,7 @@ def existing_store(named: str | None) -> Store:
 def command_line() -> str:
     """Return the word by which this program can be called again from here: `foveal` only if the shell finds this very one."""
     script = Path(sys.argv[0])
-    if script.name == "__main__.py":
+    if script.name == "__main__.py" and script.parent.name == "foveal":
         return f"{shlex.quote(sys.executable)} -m foveal"
     found = shutil.which("foveal")
     if script.stem != "foveal" or (found and Path(found).resolve() == script.resolve()):

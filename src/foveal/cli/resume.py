@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 import msgspec
 
 from foveal.agent.agent import Agent
+from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.next_step import DECISIONS
 from foveal.agent.run_reports import run_state
 from foveal.agent.run_state import RunState
@@ -45,10 +46,10 @@ def run(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
         state = run_state(store, args.run_id)
         _check_default(state, args)
-        with opened_agent(args, state.first_model) as agent:
-            _check_agent(state, agent, args)
+        with opened_agent(args, state.first_model, driven=state.agent) as agent:
+            driven = _agent_of(state, agent, args)
             if queue is None:
-                check_models(agent)
+                check_models(driven)
             return run_interruptible(_resume(Runs(store, [agent], queue=queue), state, args, out))
 
 
@@ -63,16 +64,18 @@ def _check_default(state: RunState, args: Namespace) -> None:
         )
 
 
-def _check_agent(state: RunState, agent: Agent, args: Namespace) -> None:
-    """Raise `BadInput` if another agent has had the run, or the agent's file names another model than the run began with."""
-    if state.agent != agent.name:
+def _agent_of(state: RunState, agent: Agent, args: Namespace) -> AgentDefinition:
+    """Return the agent that drives a run: this one, or one that works for it or takes over from it. `BadInput` if it is none of
+    them, or now names another model than the run began with."""
+    if (named := with_successors([agent]).get(state.agent)) is None:
         raise BadInput(f"run {state.id} is one of the agent {state.agent!r}; name its file with --agent")
-    now, is_named = agent.models[0].spelled, args.model is not None or args.provider is not None
+    now, is_named = named.models[0].spelled, args.model is not None or args.provider is not None
     if not is_named and state.first_model not in ("", now):
         raise BadInput(
             f"run {state.id} began with {state.first_model}, and {args.agent} names {now}. "
             f"Say which one goes on: --model {state.first_model}, or --model {now}"
         )
+    return named
 
 
 async def _resume(runs: Runs, state: RunState, args: Namespace, out: Output) -> int:
