@@ -380,3 +380,13 @@ def test_a_session_that_takes_edits_for_growth_is_caught(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(ClientList, "read", careless)
     assert any(follow_client(seed) for seed in range(20))
+
+
+@pytest.mark.parametrize("lead", [[], [{"role": "user", "parts": [{"text": "First."}]}]])
+def test_words_that_stand_alone_in_a_list_are_followed(lead: list[Any]) -> None:
+    """Gemini takes a string as a content: behind another message, it begins no reply."""
+    with open_session(dialect="gemini") as session:
+        given: list[Any] = [*lead, "Second."]
+        session.follow(given)
+        words = [part["text"] for one in session.prompt().request["contents"] for part in one["parts"]]
+    assert words == ["First.", "Second."][-len(lead) - 1 :]

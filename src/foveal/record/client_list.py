@@ -138,12 +138,13 @@ def dialect_of(given: Sequence[ListedMessage], own: Dialect) -> Dialect:
     for one in given:
         if isinstance(one, Message):
             continue
-        kinds = {str(fields(block).get("type")) for block in elements(one.get("content"))}
+        told = fields(one)
+        kinds = {str(fields(block).get("type")) for block in elements(told.get("content"))}
         for name, (keys, types) in _FORMS.items():
             if (
-                keys & one.keys()
-                or types & (kinds | {str(one.get("type"))})
-                or (name == "openai_chat" and one.get("role") == "tool")
+                keys & told.keys()
+                or types & (kinds | {str(told.get("type"))})
+                or (name == "openai_chat" and told.get("role") == "tool")
             ):
                 return find_dialect(name)
     return own
@@ -177,7 +178,8 @@ def is_reply(one: ListedMessage) -> bool:
     """Return whether a model wrote an element of a list."""
     if isinstance(one, Message):
         return one.role == "assistant"
-    role, kind = one.get("role"), str(one.get("type") or "message")
+    told = fields(one)  # nothing of an element that is no object: whoever reads it refuses it
+    role, kind = told.get("role"), str(told.get("type") or "message")
     return role in ("assistant", "model") or (role is None and not kind.endswith("_output") and kind != "message")
 
 
