@@ -16,7 +16,7 @@ from foveal.agent import runs as supervision
 from foveal.agent.audit import audit_trail
 from foveal.agent.deadlines import overdue_answers
 from foveal.agent.driver import RunDriver
-from foveal.agent.inbox import letters, post
+from foveal.agent.inbox import NOTHING_READ, letters, post
 from foveal.agent.run_events import AnswerGiven, ToolEnded
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import RunStatus
@@ -435,7 +435,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
         await runs.wait(await runs.start(agent, "Go.", session="s"))
         runs._timers.by_session.popitem()[1].cancel()
         driver = RunDriver(agent, store, "s")
-        await driver.go_on(is_wished=True)
+        await driver.go_on(wished_at=NOTHING_READ)
         await driver.journal.write(driver.journal.status_mark(status))
         await driver.let_go()
         await until(lambda: overdue_answers(runs.state("s"), now_ms()))

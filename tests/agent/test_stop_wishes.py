@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
-from foveal.agent import Runs, driver, tool
-from foveal.agent.inbox import FollowUp, StopRequest, post
-from foveal.agent.run_log import read_run
+from foveal.agent import ApprovalRule, Runs, UserAnswer, driver, tool
+from foveal.agent.driver import RunDriver
+from foveal.agent.inbox import FollowUp, StopRequest, letters, post
+from foveal.agent.run_log import read_events, read_run
+from foveal.agent.run_queue import StoreQueue
 from foveal.testing.commit_faults import CommitFaults
+from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -132,3 +135,62 @@ def test_a_caller_that_is_cancelled_again_and_again_leaves_the_run_paused(store,
 
     assert len(ran) <= asyncio.run(talk()) <= 3
     assert read_run(store, "s").status == "paused"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def opening(monkeypatch):
+    """Events: the session of a run that is gone on with is open from now on, and it may go on."""
+    is_open, go, whole = asyncio.Event(), asyncio.Event(), RunDriver.go_on
+
+    async def go_on(driver, **options):
+        opened = driver._opened_state
+
+        async def held():
+            state = await opened()
+            is_open.set()
+            await go.wait()
+            return state
+
+        monkeypatch.setattr(driver, "_opened_state", held)
+        return await whole(driver, **options)
+
+    monkeypatch.setattr(RunDriver, "go_on", go_on)
+    return is_open, go
+
+
+@pytest.mark.parametrize("queue", [None, StoreQueue()], ids=["here", "by workers"])
+@pytest.mark.parametrize("verb", ["cancel", "pause"])
+def test_a_wish_that_comes_while_a_run_is_being_resumed_is_granted(store, monkeypatch, verb, queue):
+    """Nobody asks a model or calls a tool after it: only wishes before the resumption are void."""
+    is_open, go = opening(monkeypatch)
+    model = FakeModel(calls("look"), says("Never."))
+    agent = agent_with(model, look, approvals=[ApprovalRule("look")])
+    wish = StopRequest({"cancel": "cancelled", "pause": "paused"}[verb], "enough")
+
+    async def talk():
+        first = Runs(store, [agent])
+        run = await first.start(agent, "Go.", session="s")
+        await first.wait(run, 10)
+        runs = Runs(store, [agent], queue=queue)
+        post(store, "s", StopRequest("paused", "before"))
+        resuming = asyncio.create_task(runs.resume(run, UserAnswer("", "allow")))
+        await is_open.wait()
+        wishing = asyncio.create_task(getattr(runs, verb)(run, "enough"))
+        while wish not in unread() and not wishing.done():  # noqa: ASYNC110 - it is posted in a thread
+            await asyncio.sleep(0.005)
+        go.set()
+        await asyncio.gather(resuming, wishing)
+        return await runs.wait(run, 10)
+
+    def unread():
+        return [one for _, one in letters(store, "s", read_run(store, "s").inbox)]
+
+    outcome = asyncio.run(talk())
+    assert (outcome.status, outcome.reason) == (wish.status, "enough")
+    assert (len(model.requests), read_run(store, "s").started) == (1, set())
+    assert run_problems(read_events(store, "s")) == []

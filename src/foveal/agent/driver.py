@@ -193,11 +193,11 @@ class RunDriver:
 
         await self.journal.do(write)
 
-    async def go_on(self, *, is_wished: bool = False) -> str:
+    async def go_on(self, *, wished_at: InboxRead | None = None) -> str:
         """Take up the newest run, which rests or was left behind by a process that died; return its id.
 
-        `is_wished`: somebody has just said so. Earlier wishes to end it or to let it rest are void, and it is under way from
-        here on, whoever drives it.
+        `wished_at`: somebody has said so, when this was the newest message of the inbox. Wishes up to there to end it or to let
+        it rest are void, later ones count, and it is under way from here on, whoever drives it.
         """
         async with self._opened_journal() as state:
             if state.status is None or state.status in ("completed", "cancelled"):
@@ -205,10 +205,10 @@ class RunDriver:
                 raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
-            if is_wished:
+            if wished_at is not None:
                 if other_model(state, self.agent):
                     await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
-                await self.journal.do(lambda session: self._take_letters(session, stops=False))
+                await self.journal.do(lambda session: self._void_wishes(session, wished_at))
         return state.id
 
     async def take_up(self) -> bool:
@@ -437,16 +437,24 @@ class RunDriver:
             self._tell_ended(session)
         return calls
 
-    def _take_letters(self, session: Session, *, stops: bool = True) -> None:
+    def _take_letters(self, session: Session) -> None:
         """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
-        there: `_rest` writes them together with the end that one of them may wish for. Without `stops`, somebody has just
-        resumed it."""
+        there: `_rest` writes them together with the end that one of them may wish for."""
         new = letters(self.store, self.session, self.state.inbox)
-        self._stop = self._stop or (_wish_in(new) if stops else None)
+        self._stop = self._stop or _wish_in(new)
         if self._stop is None:
-            running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
-            alone = (ResumedAlone(),) if self.state.parent and not stops else ()
-            self.journal.keep(session, *self._marks_of(new), *running, *alone)
+            self._keep_taken(session, new)
+
+    def _void_wishes(self, session: Session, upto: InboxRead) -> None:
+        """Write the messages up to one into the log, wishes to stop as void ones: somebody has resumed the run after them."""
+        new = letters(self.store, self.session, self.state.inbox)
+        alone = (ResumedAlone(),) if self.state.parent else ()
+        self._keep_taken(session, [(read, letter) for read, letter in new if read.place <= upto.place], *alone)
+
+    def _keep_taken(self, session: Session, taken: Sequence[tuple[InboxRead, Letter]], *more: RunMark) -> None:
+        """Write messages that are taken from the inbox, and that the run is under way."""
+        running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
+        self.journal.keep(session, *self._marks_of(taken), *running, *more)
 
     def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""

@@ -101,8 +101,8 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
-        self._beginning: set[asyncio.Future[str]] = set()
-        """The runs that are being begun or gone on with, until they are driven."""
+        self._beginning: dict[asyncio.Future[str], str] = {}
+        """The runs that are being begun or gone on with, until they are driven, with their sessions."""
         self._others: dict[str, int] = {}
         """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
@@ -128,9 +128,11 @@ class Runs:
         The id is returned; `wait` has the outcome.
         """
         state = self.state(run)
+        said = letters(self.store, state.session, state.inbox)
+        wished_at = said[-1][0] if said else state.inbox
         if answer is not None:
             await self.answer(run, answer)
-        elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
+        elif self._is_unanswered(state) and not said:
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked}")
         if await self._live.is_at_work(state.session, _LOOK_S):
@@ -139,7 +141,7 @@ class Runs:
         while True:
             driver = self._driver(self._agent(state.agent), state.session)
             try:
-                return await self._driven_from(driver, driver.go_on(is_wished=True))
+                return await self._driven_from(driver, driver.go_on(wished_at=wished_at))
             except SessionHeld:
                 if self._queue is not None and self.state(run).status in UNDER_WAY:
                     return state.id  # whoever drives it reads the inbox once more before it rests
@@ -198,7 +200,7 @@ class Runs:
     async def cancel(self, run: str, reason: str = "") -> None:
         """End a run. Its model call, its tools and its sub-agents are given up; open calls get results that say so."""
         state = self.state(run)
-        if state.status in ENDED:
+        if state.status in ENDED and not self._beginning_here(state.session):
             raise BadInput(f"run {state.id} is {state.status} already")
         await self._post(run, StopRequest("cancelled", reason))
         await self._see_to(state)
@@ -206,7 +208,7 @@ class Runs:
     async def pause(self, run: str, reason: str = "") -> None:
         """Let a run rest after what it is doing is given up; `resume` goes on."""
         state = self.state(run)
-        if state.status in AT_REST:
+        if state.status in AT_REST and not self._beginning_here(state.session):
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
         if state.parent:
             raise BadInput(f"run {state.id} works for a call of run {state.parent}, which waits for it; pause that one")
@@ -451,7 +453,7 @@ class Runs:
         """Start nothing more. Runs that are just being begun are driven first, so that they end or rest as the others do."""
         self._is_draining = True
         self._timers.end()
-        if here := [task for task in self._beginning if task.get_loop() is asyncio.get_running_loop()]:
+        if here := self._beginning_here():
             await asyncio.wait(here)
 
     def _agent(self, name: str) -> AgentDefinition:
@@ -482,14 +484,20 @@ class Runs:
             return await self._hand_on(driver)
 
         task = asyncio.ensure_future(begun())
-        self._beginning.add(task)
+        self._beginning[task] = driver.session
         task.add_done_callback(self._begun)
         return await asyncio.shield(task)
 
     def _begun(self, task: asyncio.Future[str]) -> None:
-        self._beginning.discard(task)
+        del self._beginning[task]
         if not task.cancelled():
             task.exception()  # of a caller that was cancelled, nobody else asks for it
+
+    def _beginning_here(self, session: str = "") -> "list[asyncio.Future[str]]":
+        """Return the runs that are being begun or gone on with on this event loop; of one session, if it is named."""
+        loop = asyncio.get_running_loop()
+        begun = tuple(self._beginning.items())
+        return [task for task, of in begun if session in ("", of) and task.get_loop() is loop]
 
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
@@ -503,7 +511,9 @@ class Runs:
 
     async def _see_to(self, state: RunState) -> None:
         """Have a wish to stop a run granted, here if nobody drives it. Whoever drives it reads its inbox, unless the run has
-        come to rest and is being let go."""
+        come to rest and is being let go; so does whoever is going on with it."""
+        while begun := self._beginning_here(state.session):
+            await asyncio.wait(begun)
         deadline = time.monotonic() + _LETTING_GO_S
         while self._live.driver_of(state.session) is not None or not await self._settle(state):
             if self.state(state.session).status not in AT_REST - ENDED:
