@@ -104,7 +104,7 @@ def test_a_cancellation_while_the_driver_lets_go_is_not_lost(store):
 
 def test_a_cancellation_that_nobody_can_grant_is_told(store, monkeypatch):
     """Somebody who does not drive the run has its session open: silence would be taken for the end of the run."""
-    monkeypatch.setattr(supervision, "_LETTING_GO_S", 0.01)
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.01)
 
     async def talk():
         agent = agent_with(FakeModel(calls("look")), look, approvals=ASKS)
@@ -447,7 +447,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
 
 def test_a_deadline_is_kept_though_the_session_was_held_when_it_came(store, monkeypatch):
     """Somebody reads the session at that moment; the run goes on when it is free."""
-    monkeypatch.setattr(supervision, "_LETTING_GO_S", 0.02)
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.02)
     agent = agent_with(
         FakeModel(calls("look"), says("Then not.")), look, approvals=ASKS, limits=Limits(question_s=0.05)
     )

@@ -5,12 +5,15 @@ import asyncio
 import pytest
 
 from foveal.agent import ApprovalRule, Runs, UserAnswer, driver, tool
+from foveal.agent import runs as supervision
 from foveal.agent.driver import RunDriver
 from foveal.agent.inbox import FollowUp, StopRequest, letters, post
+from foveal.agent.run_events import StatusChanged
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_queue import StoreQueue
 from foveal.testing.commit_faults import CommitFaults
 from foveal.testing.run_checks import run_problems
+from foveal.values.errors import SessionHeld
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -193,4 +196,94 @@ def test_a_wish_that_comes_while_a_run_is_being_resumed_is_granted(store, monkey
     outcome = asyncio.run(talk())
     assert (outcome.status, outcome.reason) == (wish.status, "enough")
     assert (len(model.requests), read_run(store, "s").started) == (1, set())
+    assert run_problems(read_events(store, "s")) == []
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere", "by workers"])
+def test_a_run_that_is_resumed_as_soon_as_it_was_paused_goes_on(store, monkeypatch, where):
+    """Whoever drives it has not let go yet, and may not even have read the pause: it rests, and then goes on."""
+    monkeypatch.setattr(driver, "INBOX_PAUSE_S", 0.01)
+
+    async def talk():
+        asked = asyncio.Event()
+        agent = agent_with(FakeModel([asked], says("Done.")))
+        first = Runs(store, [agent])
+        working = asyncio.create_task(first.work()) if where == "by workers" else None
+        asker = Runs(store, [agent], queue=StoreQueue() if working else None)
+        runs = first if where == "here" else asker
+        run = await (asker if working else first).start(agent, "Go.", session="s")
+        await asked.wait()
+        await runs.pause(run)
+        await runs.resume(run)
+        outcome = await runs.wait(run, 10)
+        if working:
+            await first.drain()
+            await working
+        return outcome.text
+
+    assert asyncio.run(talk()) == "Done."
+    told = [one.status for one in read_events(store, "s") if isinstance(one, StatusChanged)]
+    assert told == ["pending", "running", "paused", "running", "completed"]
+
+
+def test_a_run_that_is_resumed_twice_at_once_goes_on_once(store):
+    """The second one finds it under way, as it would a moment later."""
+
+    async def talk():
+        agent = agent_with(FakeModel(calls("look"), says("Done.")), look, approvals=[ApprovalRule("look")])
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await runs.wait(run, 10)
+        await runs.approve(run)
+        await asyncio.gather(runs.resume(run), runs.resume(run))
+        return (await runs.wait(run, 10)).text
+
+    assert asyncio.run(talk()) == "Done."
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_pause_that_nobody_grants_is_no_reason_to_wait_for_ever(store, monkeypatch):
+    """The session of a run that was left behind is open somewhere else, and the run was to rest."""
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.05)
+
+    async def talk():
+        runs, agent = await begun(store, [])
+        await runs.leave()
+        post(store, "s", StopRequest("paused"))
+        reader = store.acquire("s")
+        with pytest.raises(SessionHeld):
+            await Runs(store, [agent]).resume("s")
+        reader.release()
+
+    asyncio.run(talk())
+
+
+def test_a_cancellation_is_granted_while_a_resumption_waits_for_the_run_to_rest(store):
+    """It is the newer word of the two: nothing goes on behind it."""
+
+    async def talk():
+        asked, closing, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        model = FakeModel([asked], says("Never."))
+
+        async def close():
+            closing.set()
+            await go.wait()
+
+        model.close = close
+        agent = agent_with(model)
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await asked.wait()
+        await runs.pause(run)
+        resuming = asyncio.create_task(runs.resume(run))
+        await closing.wait()
+        post(store, "s", StopRequest("cancelled", "enough"))
+        go.set()
+        await resuming
+        assert len(model.requests) == 1
+        await Runs(store, [agent]).cancel(run)
+        return await runs.wait(run, 10)
+
+    outcome = asyncio.run(talk())
+    assert (outcome.status, outcome.reason) == ("cancelled", "enough")
     assert run_problems(read_events(store, "s")) == []

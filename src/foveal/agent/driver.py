@@ -325,6 +325,10 @@ class RunDriver:
         for child in self.children:
             child.stop(status, reason)
 
+    def is_to_stop(self) -> bool:
+        """Return whether somebody wishes that the run ends or rests, in the inbox or here."""
+        return self._stop is not None or _wish_in(letters(self.store, self.session, self.state.inbox)) is not None
+
     def wake(self) -> None:
         """Look into the inbox now."""
         self._wake.set()

@@ -65,15 +65,6 @@ class LiveRuns:
         _, task = self.by_session.get(session, (None, None))
         return task if task is not None and _is_here(task) else None
 
-    async def is_at_work(self, session: str, look_s: float) -> bool:
-        """Return whether a driver here will read the inbox of a session once more. One whose run rests is letting go: it is
-        waited for, since nobody would hear it."""
-        while (driver := self.driver_of(session)) is not None:
-            if driver.state.status in UNDER_WAY:
-                return True
-            await asyncio.wait({self.by_session[session][1]}, timeout=look_s)
-        return False
-
     async def ended(self) -> None:
         """Wait until the runs that are driven now have ended or rest."""
         await asyncio.gather(*(_ended(task) for _, task in self.by_session.values()), return_exceptions=True)

@@ -26,7 +26,7 @@ from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
 from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
-from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome, other_model
+from foveal.agent.driver import LETTING_GO_S, UNDER_WAY, RunDriver, RunOutcome, other_model
 from foveal.agent.inbox import (
     NO_FILES,
     FollowUp,
@@ -45,7 +45,7 @@ from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
 from foveal.agent.run_log import RunLog, answered_below, answers_to, read_events, read_run
-from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
+from foveal.agent.run_marks import AT_REST, ENDED, InboxRead, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_reports import (
     RunCard,
@@ -75,8 +75,6 @@ _LOOK_S = 0.2
 _SEARCH_S, _SEARCH_SHARE = 1.0, 20
 """Seconds between two searches of a worker for runs that nobody drives; and at least so many times as long as one takes, for
 the cards of all sessions are read."""
-_LETTING_GO_S = 5.0
-"""Seconds for which a process may still hold the session of a run that it has let rest; it takes some milliseconds."""
 
 logger = logging.getLogger("foveal.runs")
 
@@ -118,7 +116,8 @@ class Runs:
         named = self._agent(agent) if isinstance(agent, str) else agent
         check_session(session)
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
-        await self._live.is_at_work(session, _LOOK_S)
+        if session:
+            await self._is_at_work(session)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
         return await self._driven_from(driver, driver.begin(text, files=read))
 
@@ -135,19 +134,45 @@ class Runs:
         elif self._is_unanswered(state) and not said:
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked}")
-        if await self._live.is_at_work(state.session, _LOOK_S):
-            return state.id
-        deadline = time.monotonic() + _LETTING_GO_S
+        return await self._resumed(run, wished_at)
+
+    async def _resumed(self, run: str, wished_at: InboxRead) -> str:
+        """Go on with a run as soon as nobody has it, and return its id. Whoever drives it is waited for if it is to rest; a wish
+        to stop it that is newer than the resumption counts."""
+        is_patient, seen, until = self._queue is not None, -1, 0.0
         while True:
-            driver = self._driver(self._agent(state.agent), state.session)
+            session = split_run(run)[0]
+            if await self._is_at_work(session) or _stops(letters(self.store, session, wished_at)):
+                return self.state(run).id
+            driver = self._driver(self._agent(self.state(run).agent), session)
             try:
                 return await self._driven_from(driver, driver.go_on(wished_at=wished_at))
             except SessionHeld:
-                if self._queue is not None and self.state(run).status in UNDER_WAY:
-                    return state.id  # whoever drives it reads the inbox once more before it rests
-                if self._queue is None or time.monotonic() > deadline:
+                state = self.state(run)
+                is_stopping = _stops(letters(self.store, session, state.inbox))
+                if state.status in UNDER_WAY and not is_stopping:
+                    if is_patient:
+                        return state.id  # whoever drives it reads the inbox once more before it rests
+                    raise
+                is_patient = is_patient or (is_stopping and state.status in UNDER_WAY)
+                if is_patient and state.seq != seen:
+                    seen, until = state.seq, time.monotonic() + LETTING_GO_S
+                if time.monotonic() > until:
                     raise
             await asyncio.sleep(_LOOK_S)
+
+    async def _is_at_work(self, session: str) -> bool:
+        """Return whether a driver here will read the inbox of a session and go on. One whose run rests, or is to, is waited for,
+        since nobody would hear it; so is one that is being begun."""
+        while True:
+            if begun := self._beginning_here(session):
+                await asyncio.wait(begun)
+            elif (driver := self._live.driver_of(session)) is None:
+                return False
+            elif driver.state.status in UNDER_WAY and not await asyncio.to_thread(driver.is_to_stop):
+                return True
+            elif (task := self._live.task_of(session)) is not None:
+                await asyncio.wait({task}, timeout=_LOOK_S)
 
     async def steer(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
         """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out.
@@ -440,7 +465,7 @@ class Runs:
                 try:
                     await self.resume(session)
                 except SessionHeld:  # by somebody who goes on with it, or who only reads it
-                    self._timers.mind(session, state.asked.values(), _LETTING_GO_S)
+                    self._timers.mind(session, state.asked.values(), LETTING_GO_S)
                     if self._on_held is not None:
                         await self._on_held(session)
 
@@ -514,13 +539,13 @@ class Runs:
         come to rest and is being let go; so does whoever is going on with it."""
         while begun := self._beginning_here(state.session):
             await asyncio.wait(begun)
-        deadline = time.monotonic() + _LETTING_GO_S
+        deadline = time.monotonic() + LETTING_GO_S
         while self._live.driver_of(state.session) is not None or not await self._settle(state):
             if self.state(state.session).status not in AT_REST - ENDED:
                 return
             if time.monotonic() > deadline:
                 raise SessionHeld(
-                    f"run {state.id} rests, and a process that does not drive it has had its session for {_LETTING_GO_S:g} "
+                    f"run {state.id} rests, and a process that does not drive it has had its session for {LETTING_GO_S:g} "
                     "seconds; the wish is kept, and granted when it is said again after that session is closed"
                 )
             await asyncio.sleep(_LOOK_S)
@@ -573,6 +598,11 @@ def check_session(name: str) -> None:
     """Raise `BadInput` for a name that no session of runs can have."""
     if is_inbox(name) or split_run(name)[1] is not None:
         raise BadInput(f"{name!r:.200} cannot name a session of runs: '#' and a number end the id of a run")
+
+
+def _stops(said: Iterable[tuple[InboxRead, Letter]]) -> bool:
+    """Return whether one of these messages of an inbox is the wish that a run stops."""
+    return any(isinstance(one, StopRequest) for _, one in said)
 
 
 @contextmanager
