@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -450,10 +451,12 @@ class RunDriver:
             self._keep_taken(session, new)
 
     def _void_wishes(self, session: Session, upto: InboxRead) -> None:
-        """Write the messages up to one into the log, wishes to stop as void ones: somebody has resumed the run after them."""
+        """Write the messages of the inbox into the log, those up to one without their wishes to stop: somebody has resumed the
+        run after them. The first newer wish, and what follows it, is left there."""
         new = letters(self.store, self.session, self.state.inbox)
+        taken = takewhile(lambda one: one[0].place <= upto.place or not isinstance(one[1], StopRequest), new)
         alone = (ResumedAlone(),) if self.state.parent else ()
-        self._keep_taken(session, [(read, letter) for read, letter in new if read.place <= upto.place], *alone)
+        self._keep_taken(session, list(taken), *alone)
 
     def _keep_taken(self, session: Session, taken: Sequence[tuple[InboxRead, Letter]], *more: RunMark) -> None:
         """Write messages that are taken from the inbox, and that the run is under way."""
