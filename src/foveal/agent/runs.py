@@ -65,7 +65,7 @@ from foveal.agent.run_state import RunState
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import now_ms
 from foveal.stores.port import PAGE_CARDS, Store
-from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld
+from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld, StoreError
 from foveal.writers.faults import describe
 
 ENDING = "the program is ending"
@@ -241,7 +241,8 @@ class Runs:
         await self._see_to(state)
 
     async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
-        """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
+        """Return the outcome of a run when it ends or rests, however that comes about, and another one may follow it at once.
+        `TimeoutError` if it takes longer."""
         until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         if (outcome := await self._ended_here(run, until)) is not None:
             return outcome
@@ -253,16 +254,32 @@ class Runs:
             log, events = await asyncio.to_thread(read_named, self.store, run)
         async with asyncio.timeout_at(until), aclosing(_followed(log, events)) as told:
             events = [event async for event in told]
+        if not is_past(log, events):
+            with suppress(TimeoutError, StoreError):  # the outcome is known
+                async with asyncio.timeout_at(until):
+                    await self._given_back(log.session, events[-1].time_ms)
         return run_outcome(log, events)
+
+    async def _given_back(self, session: str, rested_ms: int) -> None:
+        """Wait until whoever drove a run to this moment, at which it came to rest, has given its session back. Somebody else who
+        has it open is not waited for longer than that may take."""
+        left_s = LETTING_GO_S - max(0, now_ms() - rested_ms) / 1_000
+        until = time.monotonic() + left_s
+        while time.monotonic() < until:
+            if not any(card.holder for card in await asyncio.to_thread(self.store.cards, session)):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def _ended_here(self, run: str, until: float | None) -> RunOutcome | None:
         """Return the outcome of a run that is driven here when it ends or rests; None if others drive it, or do from now on."""
         task = self._live.task_of(split_run(run)[0])
         if task is not None and self._driver_of(run) is not None:
-            with suppress(LeaseLost):  # somebody else has taken it up
-                async with asyncio.timeout_at(until):
-                    outcome = await asyncio.shield(task)
-                return outcome if outcome.status in AT_REST else None
+            async with asyncio.timeout_at(until):
+                await asyncio.wait({task})
+            if not task.cancelled():  # otherwise the log tells how it was left
+                with suppress(LeaseLost):  # somebody else has taken it up
+                    outcome = task.result()
+                    return outcome if outcome.status in AT_REST else None
         return None
 
     async def _end_late(self, run: str) -> None:
