@@ -213,14 +213,18 @@ class RunDriver:
         return state.id
 
     async def take_up(self) -> bool:
-        """Take up the newest run if it is under way, or waits for an answer that is overdue; return whether that is so.
+        """Take up the newest run if it is under way, or waits for an answer that is overdue; return whether that is so. One of
+        another agent, or of another model, is left alone.
 
         `SessionHeld` if somebody drives it.
         """
         async with self._opened_journal() as state:
             is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-            is_due = state.status in UNDER_WAY or is_late
-            if state.status == "running":
+            is_ours = state.agent == self.agent.name and not other_model(state, self.agent)
+            is_due = is_ours and (state.status in UNDER_WAY or is_late)
+            if is_due and is_late:
+                await self.journal.do(partial(self._take_letters, is_alone=bool(state.parent)))
+            if is_due and state.status == "running":
                 is_due = await self._is_survived(state)
         if not is_due:
             await self.journal.close()
@@ -442,13 +446,14 @@ class RunDriver:
             self._tell_ended(session)
         return calls
 
-    def _take_letters(self, session: Session) -> None:
+    def _take_letters(self, session: Session, *, is_alone: bool = False) -> None:
         """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
-        there: `_rest` writes them together with the end that one of them may wish for."""
+        there: `_rest` writes them together with the end that one of them may wish for. `is_alone`: the run of a sub-agent goes
+        on although the run above may rest."""
         new = letters(self.store, self.session, self.state.inbox)
         self._stop = self._stop or _wish_in(new)
         if self._stop is None:
-            self._keep_taken(session, new)
+            self._keep_taken(session, new, *((ResumedAlone(),) if is_alone else ()))
 
     def _void_wishes(self, session: Session, upto: InboxRead) -> None:
         """Write the messages of the inbox into the log, those up to one without their wishes to stop: somebody has resumed the

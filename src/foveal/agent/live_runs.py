@@ -6,9 +6,8 @@ A run is driven on one event loop. Whoever asks on another one, in another threa
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.run_marks import RunStatus
@@ -20,10 +19,14 @@ LOOK_S = 0.05
 logger = logging.getLogger("foveal.runs")
 
 
-class LiveRuns:
-    """Drives runs in the background. `on_rest` is called with a driver that has ended."""
+class _OnRest(Protocol):
+    def __call__(self, driver: RunDriver, *, has_failed: bool) -> None: ...
 
-    def __init__(self, on_rest: Callable[[RunDriver], None]) -> None:
+
+class LiveRuns:
+    """Drives runs in the background. `on_rest` is called with a driver that has ended, or has failed to write its end."""
+
+    def __init__(self, on_rest: "_OnRest") -> None:
         self._on_rest = on_rest
         self.by_session: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
         self.unended: dict[str, tuple[RunDriver, str]] = {}
@@ -41,13 +44,14 @@ class LiveRuns:
     def _forget(self, driver: RunDriver, task: asyncio.Task[RunOutcome]) -> None:
         """Forget a driver that has ended, unless another one drives its session by now."""
         driver.journal.release()
+        has_failed = not task.cancelled() and task.exception() is not None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
             if driver.state.status in UNDER_WAY and not isinstance(error, LeaseLost):
                 self.unended[driver.session] = driver, str(error)
         if self.by_session.get(driver.session, (None, None))[0] is driver:
             del self.by_session[driver.session]
-            self._on_rest(driver)
+            self._on_rest(driver, has_failed=has_failed)
 
     def driver_of(self, session: str) -> RunDriver | None:
         """Return the driver of a session's run; None if it is not driven on this event loop. A task that has ended counts no

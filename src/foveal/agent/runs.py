@@ -18,7 +18,7 @@ from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -65,7 +65,7 @@ from foveal.agent.run_state import RunState
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import now_ms
 from foveal.stores.port import PAGE_CARDS, Store
-from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld, StoreError
+from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld, StoreError
 from foveal.writers.faults import describe
 
 ENDING = "the program is ending"
@@ -75,6 +75,8 @@ _LOOK_S = 0.2
 _SEARCH_S, _SEARCH_SHARE = 1.0, 20
 """Seconds between two searches of a worker for runs that nobody drives; and at least so many times as long as one takes, for
 the cards of all sessions are read."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("foveal.runs")
 
@@ -99,7 +101,7 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
-        self._beginning: dict[asyncio.Future[str], str] = {}
+        self._beginning: dict[asyncio.Future[Any], str] = {}
         """The runs that are being begun or gone on with, until they are driven, with their sessions."""
         self._others: dict[str, int] = {}
         """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
@@ -248,10 +250,12 @@ class Runs:
             return outcome
         await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
-        if not is_past(log, events) and await self._goes_on_late(log.state):
-            if (outcome := await self._ended_here(run, until)) is not None:
-                return outcome
-            log, events = await asyncio.to_thread(read_named, self.store, run)
+        if not is_past(log, events):
+            with suppress(SessionHeld):  # somebody else has just gone on with it
+                if await self._goes_on_late(log.state):
+                    if (outcome := await self._ended_here(run, until)) is not None:
+                        return outcome
+                    log, events = await asyncio.to_thread(read_named, self.store, run)
         async with asyncio.timeout_at(until), aclosing(_followed(log, events)) as told:
             events = [event async for event in told]
         if not is_past(log, events):
@@ -296,14 +300,23 @@ class Runs:
             self._live.unended.pop(session, None)
 
     async def _goes_on_late(self, state: RunState) -> bool:
-        """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
+        """Go on with a run whose question is overdue, if its agent has the model of the run here, and return whether it does.
+        Wishes that it stops count. `SessionHeld` if somebody has its session."""
+        session = state.session
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        is_ours = state.agent in self._agents and self._live.driver_of(state.session) is None
-        if is_late and is_ours and not self._has_other_model(state.session):
-            with suppress(SessionHeld):  # somebody else has just done so
-                await self.resume(state.id)
-                return True
-        return False
+        if not is_late or not await asyncio.to_thread(self._is_ours, state.agent, session):
+            return False
+        if self._is_draining or self._live.driver_of(session) is not None:
+            return False
+        driver = self._driver(self._agents[state.agent], session)
+
+        async def taken_up() -> bool:
+            is_due = await driver.take_up()
+            if is_due:
+                await self._hand_on(driver)
+            return is_due
+
+        return await self._unbroken(session, taken_up())
 
     async def observe(self, run: str, *, since: int = 0) -> AsyncGenerator[RunEvent, None]:
         """Yield the events of a run: the kept ones after the id `since`, then those to come, until it ends or rests.
@@ -455,12 +468,17 @@ class Runs:
             logger.warning("the run is left alone: %s", reason)
         return bool(reason)
 
+    def _is_ours(self, agent: str, session: str) -> bool:
+        """Return whether a run of this agent may be driven here: its agent is known, with the model of the run."""
+        return agent in self._agents and not self._has_other_model(session)
+
     def _is_left_behind(self, card: RunCard) -> bool:
-        """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
+        """Return whether a run should be under way. One that waits for an answer is minded until its deadline, where its agent
+        has its model."""
         if card.status == "awaiting_user":
             state = read_run(self.store, card.session)
             is_overdue_now = bool(overdue_answers(state, now_ms()))
-            if not is_overdue_now:
+            if not is_overdue_now and self._is_ours(card.agent, card.session):
                 self._timers.mind(card.session, state.asked.values())
             return is_overdue_now
         return card.status in UNDER_WAY
@@ -470,21 +488,26 @@ class Runs:
             return False
         return not overdue_answers(state, now_ms()) and not answered_below(self.store, state)
 
-    def _mind(self, driver: RunDriver) -> None:
-        """Go on with a run that waits here when its first question is overdue; any other has no timer."""
+    def _mind(self, driver: RunDriver, *, has_failed: bool = False) -> None:
+        """Go on with a run that waits here when its first question is overdue; any other has no timer. One that has failed to
+        write that it goes on is tried again after some time."""
         is_waiting = driver.state.status == "awaiting_user"
-        self._timers.mind(driver.session, driver.state.asked.values() if is_waiting else ())
+        least_s = LETTING_GO_S if has_failed else 0.0
+        self._timers.mind(driver.session, driver.state.asked.values() if is_waiting else (), least_s)
 
     async def _time_up(self, session: str) -> None:
-        with suppress(FovealError):  # deleted, or its agent is not known here
-            state = self.state(session)
-            if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
-                try:
-                    await self.resume(session)
-                except SessionHeld:  # by somebody who goes on with it, or who only reads it
-                    self._timers.mind(session, state.asked.values(), LETTING_GO_S)
-                    if self._on_held is not None:
-                        await self._on_held(session)
+        """Go on with a run whose question is overdue, unless it is at work, was deleted, or its agent is not known here. Any
+        other error is for the timers, which try again."""
+        if await self._is_at_work(session):
+            return
+        with suppress(NotFound):
+            state = await asyncio.to_thread(self.state, session)
+            try:
+                await self._goes_on_late(state)
+            except SessionHeld:  # by somebody who goes on with it, or who only reads it
+                self._timers.mind(session, state.asked.values(), LETTING_GO_S)
+                if self._on_held is not None:
+                    await self._on_held(session)
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
@@ -516,26 +539,28 @@ class Runs:
         return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._live.drive))
 
     async def _driven_from(self, driver: RunDriver, beginning: Coroutine[Any, Any, str]) -> str:
-        """Begin or go on with a run, have it driven, and return its id.
-
-        That is done although the caller is cancelled meanwhile: the log may say already that it is under way.
-        """
+        """Begin or go on with a run, have it driven, and return its id."""
 
         async def begun() -> str:
             await beginning
             return await self._hand_on(driver)
 
-        task = asyncio.ensure_future(begun())
-        self._beginning[task] = driver.session
+        return await self._unbroken(driver.session, begun())
+
+    async def _unbroken(self, session: str, beginning: Coroutine[Any, Any, T]) -> T:
+        """Begin or go on with the run of a session. That is done although the caller is cancelled meanwhile: the log may say
+        already that it is under way."""
+        task = asyncio.ensure_future(beginning)
+        self._beginning[task] = session
         task.add_done_callback(self._begun)
         return await asyncio.shield(task)
 
-    def _begun(self, task: asyncio.Future[str]) -> None:
+    def _begun(self, task: asyncio.Future[Any]) -> None:
         del self._beginning[task]
         if not task.cancelled():
             task.exception()  # of a caller that was cancelled, nobody else asks for it
 
-    def _beginning_here(self, session: str = "") -> "list[asyncio.Future[str]]":
+    def _beginning_here(self, session: str = "") -> "list[asyncio.Future[Any]]":
         """Return the runs that are being begun or gone on with on this event loop; of one session, if it is named."""
         loop = asyncio.get_running_loop()
         begun = tuple(self._beginning.items())
@@ -608,6 +633,7 @@ class Runs:
             await driver.settle()
         except SessionHeld:
             return False
+        self._mind(driver)
         return True
 
 
