@@ -38,7 +38,7 @@ from foveal.agent.inbox import (
     letters,
     post,
 )
-from foveal.agent.live_runs import LiveRuns
+from foveal.agent.live_runs import LiveRuns, end_of
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
@@ -389,14 +389,18 @@ class Runs:
 
     async def _recovered(self, card: RunCard, policy: Literal["resume", "fail"]) -> bool:
         """Take a run up if it was left behind, and return whether it was. One whose question is overdue always goes on."""
-        is_left = not card.parent and self._is_left_behind(card)
-        if not is_left or (driver := await self._taken(card.run, card.agent)) is None:
+        if card.parent or not self._is_left_behind(card):
             return False
         if policy == "resume" or card.status == "awaiting_user":
-            self._live.drive(driver)
-        else:
+            return await self._take_up(card.run, card.agent) is not None
+        return await self._unbroken(card.session, self._failed(card))
+
+    async def _failed(self, card: RunCard) -> bool:
+        """Fail a run if nobody drives it, and return whether that is so."""
+        driver = await self._taken(card.run, card.agent)
+        if driver is not None:
             await driver.fail("the process that drove it has died")
-        return True
+        return driver is not None
 
     async def work(self, *, at_once: int = 16) -> None:
         """Drive runs that nobody drives, so many at once, until `drain`, which waits for them, or until the caller is
@@ -436,9 +440,13 @@ class Runs:
 
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         """Drive a run that is under way, if nobody does; return the task of it."""
+        return await self._unbroken(split_run(run)[0], self._taken_and_driven(run, agent))
+
+    async def _taken_and_driven(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         driver = await self._taken(run, agent)
         if driver is not None and self._is_draining:  # since it was opened
-            await driver.let_go()
+            driver.stop("running")
+            await driver.drive()
             return None
         return None if driver is None else self._live.drive(driver)
 
@@ -447,10 +455,9 @@ class Runs:
         session = split_run(run)[0]
         # A session that was deleted, or is one of another store, would be made by opening it.
         is_there = await asyncio.to_thread(self.store.cards, session)
-        is_live = self._live.driver_of(session) is not None
-        if not is_there or agent not in self._agents or is_live or self._is_draining:
+        if not is_there or not await asyncio.to_thread(self._is_ours, agent, session):
             return None
-        if await asyncio.to_thread(self._has_other_model, session):
+        if self._is_draining or self._live.driver_of(session) is not None:
             return None
         driver = self._driver(self._agents[agent], session)
         try:
@@ -518,8 +525,13 @@ class Runs:
         """Start nothing more. Runs that are just being begun are driven first, so that they end or rest as the others do."""
         self._is_draining = True
         self._timers.end()
-        if here := self._beginning_here():
-            await asyncio.wait(here)
+        begun = {end_of(task): (task, session) for task, session in tuple(self._beginning.items())}
+        if begun:
+            await asyncio.wait(begun)
+        for task, session in begun.values():
+            if not task.done():
+                told = "the run of session %s is left as it is: the event loop that began it has stopped"
+                logger.warning(told, session)
 
     def _agent(self, name: str) -> AgentDefinition:
         if name not in self._agents:
