@@ -287,3 +287,22 @@ def test_a_cancellation_is_granted_while_a_resumption_waits_for_the_run_to_rest(
     outcome = asyncio.run(talk())
     assert (outcome.status, outcome.reason) == ("cancelled", "enough")
     assert run_problems(read_events(store, "s")) == []
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_nobody_looks_into_the_inbox_of_a_run_that_has_ended(store, turns):
+    """Also if somebody has just said something: its looker ends with it."""
+
+    async def talk():
+        one = RunDriver(agent_with(FakeModel()), store, "s")
+        looking = asyncio.create_task(one._watch())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        one.wake()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        looking.cancel()
+        await asyncio.wait({looking}, timeout=2)
+        return looking.done()
+
+    assert asyncio.run(talk())

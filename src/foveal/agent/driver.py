@@ -638,8 +638,9 @@ class RunDriver:
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
+            with suppress(TimeoutError):  # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up
+                async with asyncio.timeout(INBOX_PAUSE_S):
+                    await self._wake.wait()
             self._wake.clear()
             with suppress(Exception):  # of the store, which the next look may find again
                 for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
