@@ -101,6 +101,8 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
+        self._wish: tuple[RunStatus, str] | None = None
+        """What a run is told that has just been begun while the program ends: whoever ends it may not be able to wait for that."""
         self._beginning: dict[asyncio.Future[Any], str] = {}
         """The runs that are being begun or gone on with, until they are driven, with their sessions."""
         self._others: dict[str, int] = {}
@@ -435,6 +437,7 @@ class Runs:
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
+        self._wish = self._wish or ("running", "")
         await self._begin_to_end()
         await self._live.leave()
 
@@ -518,6 +521,8 @@ class Runs:
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
+        if timeout_s == 0:
+            self._wish = self._wish or ("paused", ENDING)
         await self._begin_to_end()
         await self._live.pause(timeout_s, ENDING)
 
@@ -582,6 +587,8 @@ class Runs:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
         run, agent = driver.state.id, driver.agent.name
         if self._queue is None:
+            if self._wish is not None:
+                driver.stop(*self._wish)
             self._live.drive(driver)
             return run
         await driver.let_go()
