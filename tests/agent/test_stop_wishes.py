@@ -1,6 +1,7 @@
 """Wishes that a run stops, while the program itself ends, leaves, or is killed: none of them is lost, and the user's counts."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -306,3 +307,31 @@ def test_nobody_looks_into_the_inbox_of_a_run_that_has_ended(store, turns):
         return looking.done()
 
     assert asyncio.run(talk())
+
+
+def test_a_run_whose_task_is_cancelled_rests_although_its_model_swallows_that(store):
+    """A port that the host brought must not keep a program from its end."""
+
+    async def talk():
+        asked = asyncio.Event()
+
+        class Stubborn(FakeModel):
+            async def complete(self, request):
+                self.requests.append(request)
+                asked.set()
+                with suppress(asyncio.CancelledError):
+                    await asyncio.Event().wait()
+                yield calls("look")
+
+        model = Stubborn()
+        agent = agent_with(model, look)
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await asked.wait()
+        task = runs._live.by_session["s"][1]
+        task.cancel()
+        await asyncio.wait({task}, timeout=10)
+        return task.cancelled(), (await runs.wait(run, 10)).status, len(model.requests)
+
+    assert asyncio.run(talk()) == (True, "paused", 1)
+    assert run_problems(read_events(store, "s")) == []

@@ -366,7 +366,7 @@ class RunDriver:
     async def _next(self) -> Hear | HandOver | Wait | Done | None:
         """Decide about the next step. Model calls and tools are done at once; any other step is returned, and None if the run is
         to stop."""
-        while self._stop is None:
+        while self._stop is None and not _is_cancelled():
             step, act = await self.journal.do(partial(self._decided, at_work=calls_at_work()))
             if act is None:
                 return step
@@ -497,12 +497,14 @@ class RunDriver:
         if self._stop is not None:
             act.cancel()
         try:
-            return await act
+            done = await act
         except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            if self._stop is None or (caller is not None and caller.cancelling()):
+            if self._stop is None or _is_cancelled():
                 raise
             return None
+        if _is_cancelled():  # and a part that the host brought has swallowed it
+            raise asyncio.CancelledError
+        return done
 
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
@@ -638,7 +640,9 @@ class RunDriver:
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""
         while True:
-            with suppress(TimeoutError):  # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up
+            with suppress(
+                TimeoutError
+            ):  # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up
                 async with asyncio.timeout(INBOX_PAUSE_S):
                     await self._wake.wait()
             self._wake.clear()
@@ -675,6 +679,12 @@ def other_model(state: RunState, agent: AgentDefinition) -> str:
         f"{state.id} began with {state.first_model}, and the agent {agent.name!r} has {now} here. Drive it where the agent has "
         "its model (foveal runs work --model MODEL), or resume it with this one (foveal resume --model MODEL)"
     )
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody has cancelled the task that is at work, also if that was swallowed."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _queued(read: InboxRead, letter: Steering | FollowUp) -> MessageQueued:

@@ -102,7 +102,7 @@ class Runs:
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
         self._wish: tuple[RunStatus, str] | None = None
-        """What a run is told that has just been begun while the program ends: whoever ends it may not be able to wait for that."""
+        """The wish that a run is told which begins while the program ends: whoever ends it may not be able to wait."""
         self._beginning: dict[asyncio.Future[Any], str] = {}
         """The runs that are being begun or gone on with, until they are driven, with their sessions."""
         self._others: dict[str, int] = {}
