@@ -14,7 +14,7 @@ from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_queue import StoreQueue
 from foveal.testing.commit_faults import CommitFaults
 from foveal.testing.run_checks import run_problems
-from foveal.values.errors import SessionHeld
+from foveal.values.errors import BadInput, SessionHeld
 
 from .conftest import FakeModel, agent_with, calls, says
 
@@ -335,3 +335,30 @@ def test_a_run_whose_task_is_cancelled_rests_although_its_model_swallows_that(st
 
     assert asyncio.run(talk()) == (True, "paused", 1)
     assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled_while_another_one_begins_in_its_session(store, monkeypatch):
+    """The wish would be taken for one about the other run."""
+    is_open, go, whole = asyncio.Event(), asyncio.Event(), RunDriver.begin
+
+    async def begin(driver, text, **options):
+        is_open.set()
+        await go.wait()
+        return await whole(driver, text, **options)
+
+    async def talk():
+        agent = agent_with(FakeModel(says("One."), says("Two.")))
+        runs = Runs(store, [agent])
+        first = await runs.start(agent, "Go.", session="s")
+        await runs.wait(first, 10)
+        monkeypatch.setattr(RunDriver, "begin", begin)
+        starting = asyncio.create_task(runs.start(agent, "More.", session="s"))
+        await is_open.wait()
+        cancelling = asyncio.create_task(runs.cancel(first))
+        await asyncio.wait({cancelling}, timeout=0.1)
+        go.set()
+        with pytest.raises(BadInput, match="is completed already"):
+            await cancelling
+        return (await runs.wait(await starting, 10)).text
+
+    assert asyncio.run(talk()) == "Two."

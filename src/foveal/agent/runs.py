@@ -105,6 +105,8 @@ class Runs:
         """The wish that a run is told which begins while the program ends: whoever ends it may not be able to wait."""
         self._beginning: dict[asyncio.Future[Any], str] = {}
         """The runs that are being begun or gone on with, until they are driven, with their sessions."""
+        self._resuming: dict[asyncio.Future[Any], str] = {}
+        """Those of them that somebody has resumed."""
         self._others: dict[str, int] = {}
         """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
@@ -150,7 +152,7 @@ class Runs:
                 return self.state(run).id
             driver = self._driver(self._agent(self.state(run).agent), session)
             try:
-                return await self._driven_from(driver, driver.go_on(wished_at=wished_at))
+                return await self._driven_from(driver, driver.go_on(wished_at=wished_at), is_resumed=True)
             except SessionHeld:
                 state = self.state(run)
                 is_stopping = _stops(letters(self.store, session, state.inbox))
@@ -229,7 +231,7 @@ class Runs:
     async def cancel(self, run: str, reason: str = "") -> None:
         """End a run. Its model call, its tools and its sub-agents are given up; open calls get results that say so."""
         state = self.state(run)
-        if state.status in ENDED and not self._beginning_here(state.session):
+        if state.status in ENDED and state.session not in tuple(self._resuming.values()):
             raise BadInput(f"run {state.id} is {state.status} already")
         await self._post(run, StopRequest("cancelled", reason))
         await self._see_to(state)
@@ -237,7 +239,7 @@ class Runs:
     async def pause(self, run: str, reason: str = "") -> None:
         """Let a run rest after what it is doing is given up; `resume` goes on."""
         state = self.state(run)
-        if state.status in AT_REST and not self._beginning_here(state.session):
+        if state.status in AT_REST and state.session not in tuple(self._resuming.values()):
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
         if state.parent:
             raise BadInput(f"run {state.id} works for a call of run {state.parent}, which waits for it; pause that one")
@@ -555,33 +557,37 @@ class Runs:
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
         return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._live.drive))
 
-    async def _driven_from(self, driver: RunDriver, beginning: Coroutine[Any, Any, str]) -> str:
+    async def _driven_from(
+        self, driver: RunDriver, beginning: Coroutine[Any, Any, str], *, is_resumed: bool = False
+    ) -> str:
         """Begin or go on with a run, have it driven, and return its id."""
 
         async def begun() -> str:
             await beginning
             return await self._hand_on(driver)
 
-        return await self._unbroken(driver.session, begun())
+        return await self._unbroken(driver.session, begun(), is_resumed=is_resumed)
 
-    async def _unbroken(self, session: str, beginning: Coroutine[Any, Any, T]) -> T:
+    async def _unbroken(self, session: str, beginning: Coroutine[Any, Any, T], *, is_resumed: bool = False) -> T:
         """Begin or go on with the run of a session. That is done although the caller is cancelled meanwhile: the log may say
         already that it is under way."""
         task = asyncio.ensure_future(beginning)
         self._beginning[task] = session
+        if is_resumed:
+            self._resuming[task] = session
         task.add_done_callback(self._begun)
         return await asyncio.shield(task)
 
     def _begun(self, task: asyncio.Future[Any]) -> None:
         del self._beginning[task]
+        self._resuming.pop(task, None)
         if not task.cancelled():
             task.exception()  # of a caller that was cancelled, nobody else asks for it
 
-    def _beginning_here(self, session: str = "") -> "list[asyncio.Future[Any]]":
-        """Return the runs that are being begun or gone on with on this event loop; of one session, if it is named."""
-        loop = asyncio.get_running_loop()
-        begun = tuple(self._beginning.items())
-        return [task for task, of in begun if session in ("", of) and task.get_loop() is loop]
+    def _beginning_here(self, session: str) -> "list[asyncio.Future[Any]]":
+        """Return the runs of a session that are being begun or gone on with on this event loop."""
+        loop, begun = asyncio.get_running_loop(), tuple(self._beginning.items())
+        return [task for task, of in begun if of == session and task.get_loop() is loop]
 
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
