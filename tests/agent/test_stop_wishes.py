@@ -203,6 +203,7 @@ def test_a_wish_that_comes_while_a_run_is_being_resumed_is_granted(store, monkey
 @pytest.mark.parametrize("where", ["here", "elsewhere", "by workers"])
 def test_a_run_that_is_resumed_as_soon_as_it_was_paused_goes_on(store, monkeypatch, where):
     """Whoever drives it has not let go yet, and may not even have read the pause: it rests, and then goes on."""
+    monkeypatch.setattr(supervision, "_SEARCH_S", 0.01)
     monkeypatch.setattr(driver, "INBOX_PAUSE_S", 0.01)
 
     async def talk():
