@@ -363,3 +363,28 @@ def test_a_run_that_has_ended_cannot_be_cancelled_while_another_one_begins_in_it
         return (await runs.wait(await starting, 10)).text
 
     assert asyncio.run(talk()) == "Two."
+
+
+def test_a_run_that_has_just_come_to_rest_elsewhere_can_be_resumed(store):
+    """Its log says so before its session is free."""
+
+    async def talk():
+        model = FakeModel(calls("look"), says("Done."))
+        closing, go = asyncio.Event(), asyncio.Event()
+
+        async def close():
+            closing.set()
+            await go.wait()
+
+        model.close = close
+        agent = agent_with(model, look, approvals=[ApprovalRule("look")])
+        runs, others = Runs(store, [agent]), Runs(store, [agent])
+        run = await others.start(agent, "Go.", session="s")
+        await closing.wait()
+        resuming = asyncio.create_task(runs.resume(run, UserAnswer("", "allow")))
+        await asyncio.wait({resuming}, timeout=0.1)
+        go.set()
+        await resuming
+        return (await runs.wait(run, 10)).text
+
+    assert asyncio.run(talk()) == "Done."

@@ -327,8 +327,9 @@ def test_a_run_that_rests_when_it_is_brought_is_left_alone(store):
     assert store.cards("of-another-store") == []
 
 
-def test_without_a_queue_a_held_session_is_told(store):
-    """To somebody who would have to drive the run here."""
+def test_without_a_queue_a_held_session_is_told(store, monkeypatch):
+    """To somebody who would have to drive the run here, when whoever drove it should have let go."""
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.05)
 
     async def talk():
         agent = guarded(calls("look"))

@@ -356,9 +356,10 @@ def test_callers_write_no_marks_of_runs_and_open_no_inboxes(
 
 
 def test_a_run_that_cannot_be_taken_up_keeps_no_other_waiting(
-    store: Store, provider: ScriptedProvider, bench: Bench
+    store: Store, provider: ScriptedProvider, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway tells its operator of one that another process has, and goes on with the rest."""
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.1)
     provider.improvise = lambda request: Turn("Done.")
     bench.go.set()
     for name in ("a", "b"):

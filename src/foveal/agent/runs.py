@@ -160,12 +160,16 @@ class Runs:
                     if is_patient:
                         return state.id  # whoever drives it reads the inbox once more before it rests
                     raise
-                is_patient = is_patient or (is_stopping and state.status in UNDER_WAY)
+                is_patient = is_patient or state.status in UNDER_WAY or self._has_just_rested(session)
                 if is_patient and state.seq != seen:
                     seen, until = state.seq, time.monotonic() + LETTING_GO_S
                 if time.monotonic() > until:
                     raise
             await asyncio.sleep(_LOOK_S)
+
+    def _has_just_rested(self, session: str) -> bool:
+        """Return whether whoever let the run of a session rest may not have given the session back yet."""
+        return any(now_ms() - card.updated_ms < LETTING_GO_S * 1_000 for card in self.store.cards(session))
 
     async def _is_at_work(self, session: str) -> bool:
         """Return whether a driver here will read the inbox of a session and go on. One whose run rests, or is to, is waited for,
