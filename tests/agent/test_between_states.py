@@ -16,7 +16,7 @@ from foveal.agent import runs as supervision
 from foveal.agent.audit import audit_trail
 from foveal.agent.deadlines import overdue_answers
 from foveal.agent.driver import RunDriver
-from foveal.agent.inbox import letters, post
+from foveal.agent.inbox import NOTHING_READ, letters, post
 from foveal.agent.run_events import AnswerGiven, ToolEnded
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import RunStatus
@@ -39,6 +39,7 @@ def look() -> str:
 
 
 ASKS = [ApprovalRule("look")]
+ALLOWED = UserAnswer("", "allow")
 
 
 class SlowToClose(FakeModel):
@@ -104,7 +105,7 @@ def test_a_cancellation_while_the_driver_lets_go_is_not_lost(store):
 
 def test_a_cancellation_that_nobody_can_grant_is_told(store, monkeypatch):
     """Somebody who does not drive the run has its session open: silence would be taken for the end of the run."""
-    monkeypatch.setattr(supervision, "_LETTING_GO_S", 0.01)
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.01)
 
     async def talk():
         agent = agent_with(FakeModel(calls("look")), look, approvals=ASKS)
@@ -435,7 +436,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
         await runs.wait(await runs.start(agent, "Go.", session="s"))
         runs._timers.by_session.popitem()[1].cancel()
         driver = RunDriver(agent, store, "s")
-        await driver.go_on(is_wished=True)
+        await driver.go_on(wished_at=NOTHING_READ)
         await driver.journal.write(driver.journal.status_mark(status))
         await driver.let_go()
         await until(lambda: overdue_answers(runs.state("s"), now_ms()))
@@ -447,7 +448,7 @@ def test_a_run_that_was_stopped_stays_so_though_its_question_is_overdue(store, s
 
 def test_a_deadline_is_kept_though_the_session_was_held_when_it_came(store, monkeypatch):
     """Somebody reads the session at that moment; the run goes on when it is free."""
-    monkeypatch.setattr(supervision, "_LETTING_GO_S", 0.02)
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.02)
     agent = agent_with(
         FakeModel(calls("look"), says("Then not.")), look, approvals=ASKS, limits=Limits(question_s=0.05)
     )
@@ -591,3 +592,59 @@ def test_arguments_that_are_nested_too_deeply_are_refused(store):
 
     asyncio.run(talk())
     assert letters(store, "s") == []
+
+
+@pytest.mark.parametrize("verb", ["start", "resume"])
+def test_whoever_has_waited_for_a_run_may_go_on_with_it_at_once(store, verb):
+    """Also where another process has driven it, whose log says that the run rests before its session is free."""
+
+    async def talk():
+        model = SlowToClose(says("One.") if verb == "start" else calls("look"), says("Two."))
+        agent = agent_with(model, look, approvals=ASKS)
+        runs, others = Runs(store, [agent]), Runs(store, [agent])
+
+        async def followed():
+            await runs.wait("s", 20)
+            await (runs.start(agent, "More.", session="s") if verb == "start" else runs.resume("s", ALLOWED))
+            return await runs.wait("s", 20)
+
+        await others.start(agent, "Go.", session="s")
+        await model.closing.wait()
+        following = asyncio.create_task(followed())
+        await asyncio.wait({following}, timeout=0.3)
+        model.go.set()
+        return await following
+
+    assert asyncio.run(talk()).text == "Two."
+
+
+def test_a_wait_for_a_run_that_rests_has_its_outcome_though_its_session_is_open_elsewhere(store, monkeypatch):
+    """Somebody reads it, for as long as he likes; and a waiter's own time is kept."""
+    monkeypatch.setattr(supervision, "LETTING_GO_S", 0.05)
+
+    async def talk():
+        agent = agent_with(FakeModel(says("Done.")))
+        await Runs(store, [agent]).start(agent, "Go.", session="s")
+        runs = Runs(store)
+        await runs.wait("s", 20)
+        store.acquire("s")
+        return [(await runs.wait("s", timeout_s)).text for timeout_s in (None, 0)]
+
+    assert asyncio.run(talk()) == ["Done.", "Done."]
+
+
+def test_a_wait_for_a_run_whose_task_is_cancelled_has_its_outcome(store):
+    """Whoever waits is not cancelled himself."""
+
+    async def talk():
+        thinking = asyncio.Event()
+        agent = agent_with(FakeModel([thinking]))
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await thinking.wait()
+        waiting = asyncio.create_task(runs.wait(run, 20))
+        await asyncio.sleep(0)
+        runs._live.by_session["s"][1].cancel()
+        return (await waiting).status
+
+    assert asyncio.run(talk()) == "paused"

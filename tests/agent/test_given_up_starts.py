@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from foveal.agent import ApprovalRule, Runs, UserAnswer
-from foveal.agent.run_log import read_events
+from foveal.agent.run_log import read_events, read_run
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
@@ -78,3 +78,30 @@ def test_an_agent_whose_caller_is_cancelled_while_its_run_begins_leaves_it_pause
         return paused, recovered, ended.text, run_problems(read_events(store, "s"))
 
     assert asyncio.run(talk()) == ("paused", [], "Done.", [])
+
+
+def test_an_agent_whose_caller_is_cancelled_again_and_again_while_its_run_begins_leaves_it_paused():
+    """No model is asked behind the back of the caller, who could not wait for the beginning."""
+
+    async def talk():
+        store, model = WatchedStore(), FakeModel(says("Never."))
+        agent = agent_with(model)
+        kept, go = threading.Event(), threading.Event()
+
+        def hold(session, drafts):
+            store.on_commit = lambda session, drafts: None
+            kept.set()
+            go.wait(10)
+
+        store.on_commit = hold
+        answering = asyncio.create_task(agent.run("Go.", session="s", store=store))
+        await asyncio.to_thread(kept.wait, 10)
+        while not answering.done():
+            answering.cancel()
+            await asyncio.sleep(0)
+        go.set()
+        while any(card.holder for card in store.cards("s")):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.005)
+        return read_run(store, "s").status, model.requests
+
+    assert asyncio.run(talk()) == ("paused", [])

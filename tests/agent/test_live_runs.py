@@ -1,14 +1,16 @@
 """Runs that are driven on one event loop, and used from another one: in a thread, or after the first one was closed."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import pytest
 
-from foveal.agent import Runs
-from foveal.agent.run_log import read_events
+from foveal.agent import Runs, live_runs
+from foveal.agent.driver import RunDriver
+from foveal.agent.run_log import read_events, read_run
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, says
@@ -129,3 +131,137 @@ def test_a_run_goes_on_after_its_event_loop_was_closed_without_an_end_of_its_tas
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
     assert len(model.requests) == 1
+
+
+async def left_behind(store, agent) -> None:
+    """Have a program end that drives a run."""
+    runs, thinking = Runs(store, [agent]), agent.open_model(agent.models[0])
+    await runs.start(agent, "Go.", session="s")
+    await asyncio.to_thread(thinking.begun.wait, 10)
+    await runs.leave()
+
+
+def held_open(monkeypatch, verb):
+    """Events: a driver has done this, and it may go on. Threads wait for them, too."""
+    done, go, whole = threading.Event(), threading.Event(), getattr(RunDriver, verb)
+
+    async def hold(driver, *given, **options):
+        result = await whole(driver, *given, **options)
+        done.set()
+        await asyncio.to_thread(go.wait, 10)
+        return result
+
+    monkeypatch.setattr(RunDriver, verb, hold)
+    return done, go
+
+
+@pytest.mark.parametrize("way", ["recover", "worker"])
+@pytest.mark.parametrize("verb", ["drain", "leave"])
+def test_a_run_that_is_taken_up_while_the_program_ends_is_left_to_others(store, monkeypatch, caplog, verb, way):
+    """Nothing is driven behind the end, nobody holds the session, and the next program goes on with the run."""
+
+    async def talk():
+        agent = agent_with(HeldModel())
+        await left_behind(store, agent)
+        runs = Runs(store, [agent])
+        with monkeypatch.context() as during:
+            taken, go = held_open(during, "take_up")
+            taking = asyncio.create_task(runs.recover() if way == "recover" else runs._take_up("s#1", "agent"))
+            await asyncio.to_thread(taken.wait, 10)
+            ending = asyncio.create_task(getattr(runs, verb)())
+            await asyncio.sleep(0)
+            go.set()
+            await ending
+            assert [(card.holder, read_run(store, "s").status) for card in store.cards("s")] == [(None, "running")]
+            assert not runs._live.by_session
+            assert not await taking
+        later = Runs(store, [agent])
+        return await later.recover(), (await later.wait("s", 10)).text
+
+    with caplog.at_level(logging.WARNING):
+        assert asyncio.run(talk()) == (["s#1"], "Done.")
+    assert (caplog.text, read_run(store, "s").take_ups) == ("", 0)
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_run_that_begins_on_another_event_loop_while_the_program_ends_rests(store, elsewhere, monkeypatch):
+    """Whoever drains, in whichever thread, waits until it is driven, and pauses it."""
+    agent = agent_with(HeldModel())
+    runs = Runs(store, [agent])
+    begun, go = held_open(monkeypatch, "begin")
+    starting = threading.Thread(target=lambda: elsewhere(runs.start(agent, "Go.", session="s")))
+    starting.start()
+    assert begun.wait(10)
+
+    async def drained():
+        draining = asyncio.create_task(runs.drain(0))
+        await asyncio.wait({draining}, timeout=0.2)
+        go.set()
+        await draining
+        return read_run(store, "s").status, [card.holder for card in store.cards("s")]
+
+    assert asyncio.run(drained()) == ("paused", [None])
+    starting.join()
+
+
+@pytest.mark.parametrize("verb", ["drain", "leave"])
+def test_a_run_whose_event_loop_was_stopped_is_left_and_told(store, monkeypatch, caplog, verb):
+    """The program ends all the same, and whoever begins again finds the run."""
+    monkeypatch.setattr(live_runs, "STOPPED_S", 0.05)
+    model = HeldModel()
+    agent = agent_with(model)
+    runs, loop = Runs(store, [agent]), asyncio.new_event_loop()
+
+    async def begun():
+        await runs.start(agent, "Go.", session="s")
+        await asyncio.to_thread(model.begun.wait, 10)
+
+    async def again():
+        await asyncio.wait_for(getattr(runs, verb)(), 20)
+        state = read_run(store, "s")
+        later = Runs(store, [agent])
+        return state.status, await later.recover(), (await later.wait("s", 10)).status
+
+    loop.run_until_complete(begun())
+    with caplog.at_level(logging.WARNING, "foveal.runs"):
+        assert asyncio.run(again()) == ("running", ["s#1"], "completed")
+    assert "s#1" in caplog.text
+    assert "event loop" in caplog.text
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_worker_that_is_cancelled_while_it_waits_for_its_runs_leaves_them_to_others(store, monkeypatch):
+    """They are not paused: no answer of the user is needed."""
+    monkeypatch.setattr("foveal.agent.runs._SEARCH_S", 0.0)
+
+    async def talk():
+        model = HeldModel()
+        agent = agent_with(model)
+        runs, ending = Runs(store, [agent]), asyncio.Event()
+        await runs.start(agent, "Go.", session="s")
+        await asyncio.to_thread(model.begun.wait, 10)
+        whole = runs._live.ended
+
+        async def ended():
+            ending.set()
+            await whole()
+
+        monkeypatch.setattr(runs._live, "ended", ended)
+        working = asyncio.create_task(runs.work())
+        draining = asyncio.create_task(runs.drain())
+        await ending.wait()
+        await asyncio.sleep(0)
+        working.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await working
+        await draining
+        return read_run(store, "s").status, [card.holder for card in store.cards("s")]
+
+    assert asyncio.run(talk()) == ("running", [None])
+    assert run_problems(read_events(store, "s")) == []

@@ -3,8 +3,11 @@
 import asyncio
 import logging
 
+import pytest
+
 from foveal.agent import ModelChoice, Runs
 from foveal.agent.abandoned_runs import AbandonedRuns
+from foveal.agent.driver import RunDriver
 from foveal.agent.run_log import read_run
 from foveal.agent.run_queue import StoreQueue
 
@@ -113,3 +116,15 @@ def test_a_run_that_was_handed_over_is_left_where_its_new_agent_has_another_mode
 
     assert asyncio.run(talk()) == ([], ["s#1"], "Inside.")
     assert "s#1 began with openai:gpt-5@http://inside/v1" in caplog.text
+
+
+@pytest.mark.parametrize("agent", [elsewhere(), agent_with(FakeModel(), name="other")], ids=["model", "agent"])
+def test_a_run_that_changes_hands_while_it_is_taken_up_is_left_alone(store, agent):
+    """Whoever takes it up looks once more when he has its session."""
+
+    async def talk():
+        await begun(store)
+        return await RunDriver(agent, store, "s").take_up()
+
+    assert asyncio.run(talk()) is False
+    assert [card.holder for card in store.cards("s")] == [None]

@@ -7,6 +7,7 @@ import pytest
 import foveal
 from foveal.agent import Runs, tool
 from foveal.agent.driver import MOST_TAKE_UPS, RunDriver
+from foveal.agent.inbox import NOTHING_READ
 from foveal.agent.run_events import RunEnded
 from foveal.agent.run_log import read_events, read_run
 from foveal.testing.run_checks import run_problems
@@ -70,7 +71,7 @@ def test_a_resumed_run_may_be_taken_up_as_often_again(store):
         await begun(agent, store)
         await killed(agent, store, MOST_TAKE_UPS + 1)
         resumed = RunDriver(agent, store, "s")
-        await resumed.go_on(is_wished=True)
+        await resumed.go_on(wished_at=NOTHING_READ)
         await resumed.let_go()
         return await killed(agent, store, MOST_TAKE_UPS + 1)
 

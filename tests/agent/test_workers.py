@@ -327,8 +327,9 @@ def test_a_run_that_rests_when_it_is_brought_is_left_alone(store):
     assert store.cards("of-another-store") == []
 
 
-def test_without_a_queue_a_held_session_is_told(store):
-    """To somebody who would have to drive the run here."""
+def test_without_a_queue_a_held_session_is_told(store, monkeypatch):
+    """To somebody who would have to drive the run here, when whoever drove it should have let go."""
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.05)
 
     async def talk():
         agent = guarded(calls("look"))
@@ -550,3 +551,19 @@ def test_without_dbos_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setattr(dbos, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"\.\[durable\]"):
         DbosQueue("sqlite:///queue.db")
+
+
+def test_a_worker_that_starts_runs_itself_drives_no_more_than_it_has_places_for(store):
+    """Also if it starts them all at once; the others wait in the store."""
+
+    async def talk():
+        begun = [asyncio.Event() for _ in range(3)]
+        agent, queue = agent_with(FakeModel(*([one] for one in begun))), StoreQueue()
+        runs = Runs(store, [agent], queue=queue)
+        async with queue.serving([agent.name], runs._take_up, 1):
+            await asyncio.gather(*(runs.start(agent, "Go.", session=f"s{n}") for n in range(3)))
+            driven = len(runs._live.by_session)
+            await runs.leave()
+        return driven
+
+    assert asyncio.run(talk()) == 1

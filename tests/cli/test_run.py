@@ -301,8 +301,9 @@ def test_the_events_of_a_run_are_told_in_words(capsys):
 
 
 @pytest.mark.parametrize("words", [("run", "--session", "s", "And now?"), ("resume", "s#1")])
-def test_a_session_that_is_held_is_told_with_what_a_command_can_do(capsys, words):
+def test_a_session_that_is_held_is_told_with_what_a_command_can_do(capsys, monkeypatch, words):
     """By the program that has it: no option of a command takes it over."""
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.1)
     run("run", *SCRIPTED, "--session", "s", "Look.")
     with foveal.open_store("agent.db") as store, foveal.Session(store, "s", model="gpt-5"):
         assert run(*words, *SCRIPTED) == 2

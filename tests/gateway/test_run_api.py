@@ -322,7 +322,7 @@ def test_a_deadline_holds_though_the_session_is_open_here_and_nobody_waits(
     start: Gateways, bench: Bench, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway gives the session up by itself: a stream of the run's events goes on to its end."""
-    monkeypatch.setattr("foveal.agent.runs._LETTING_GO_S", 0.1)
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.1)
     provider.script(calls("remove", path="a.tmp"), Turn("Then not."))
     bench.agent.limits = Limits(question_s=0.3)
     with ApiClient(start(agents=[bench.agent])) as api:
@@ -356,9 +356,10 @@ def test_callers_write_no_marks_of_runs_and_open_no_inboxes(
 
 
 def test_a_run_that_cannot_be_taken_up_keeps_no_other_waiting(
-    store: Store, provider: ScriptedProvider, bench: Bench
+    store: Store, provider: ScriptedProvider, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The gateway tells its operator of one that another process has, and goes on with the rest."""
+    monkeypatch.setattr("foveal.agent.runs.LETTING_GO_S", 0.1)
     provider.improvise = lambda request: Turn("Done.")
     bench.go.set()
     for name in ("a", "b"):

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from itertools import takewhile
 from typing import Any, TypeVar, assert_never
 
 import msgspec
@@ -193,11 +194,11 @@ class RunDriver:
 
         await self.journal.do(write)
 
-    async def go_on(self, *, is_wished: bool = False) -> str:
+    async def go_on(self, *, wished_at: InboxRead | None = None) -> str:
         """Take up the newest run, which rests or was left behind by a process that died; return its id.
 
-        `is_wished`: somebody has just said so. Earlier wishes to end it or to let it rest are void, and it is under way from
-        here on, whoever drives it.
+        `wished_at`: somebody has said so, when this was the newest message of the inbox. Wishes up to there to end it or to let
+        it rest are void, later ones count, and it is under way from here on, whoever drives it.
         """
         async with self._opened_journal() as state:
             if state.status is None or state.status in ("completed", "cancelled"):
@@ -205,21 +206,25 @@ class RunDriver:
                 raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
-            if is_wished:
+            if wished_at is not None:
                 if other_model(state, self.agent):
                     await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
-                await self.journal.do(lambda session: self._take_letters(session, stops=False))
+                await self.journal.do(lambda session: self._void_wishes(session, wished_at))
         return state.id
 
     async def take_up(self) -> bool:
-        """Take up the newest run if it is under way, or waits for an answer that is overdue; return whether that is so.
+        """Take up the newest run if it is under way, or waits for an answer that is overdue; return whether that is so. One of
+        another agent, or of another model, is left alone.
 
         `SessionHeld` if somebody drives it.
         """
         async with self._opened_journal() as state:
             is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-            is_due = state.status in UNDER_WAY or is_late
-            if state.status == "running":
+            is_ours = state.agent == self.agent.name and not other_model(state, self.agent)
+            is_due = is_ours and (state.status in UNDER_WAY or is_late)
+            if is_due and is_late:
+                await self.journal.do(partial(self._take_letters, is_alone=bool(state.parent)))
+            if is_due and state.status == "running":
                 is_due = await self._is_survived(state)
         if not is_due:
             await self.journal.close()
@@ -325,6 +330,10 @@ class RunDriver:
         for child in self.children:
             child.stop(status, reason)
 
+    def is_to_stop(self) -> bool:
+        """Return whether somebody wishes that the run ends or rests, in the inbox or here."""
+        return self._stop is not None or _wish_in(letters(self.store, self.session, self.state.inbox)) is not None
+
     def wake(self) -> None:
         """Look into the inbox now."""
         self._wake.set()
@@ -357,7 +366,7 @@ class RunDriver:
     async def _next(self) -> Hear | HandOver | Wait | Done | None:
         """Decide about the next step. Model calls and tools are done at once; any other step is returned, and None if the run is
         to stop."""
-        while self._stop is None:
+        while self._stop is None and not _is_cancelled():
             step, act = await self.journal.do(partial(self._decided, at_work=calls_at_work()))
             if act is None:
                 return step
@@ -437,16 +446,27 @@ class RunDriver:
             self._tell_ended(session)
         return calls
 
-    def _take_letters(self, session: Session, *, stops: bool = True) -> None:
+    def _take_letters(self, session: Session, *, is_alone: bool = False) -> None:
         """Write the messages of the inbox into the log, and that the run is under way. If the run is to stop, they are left
-        there: `_rest` writes them together with the end that one of them may wish for. Without `stops`, somebody has just
-        resumed it."""
+        there: `_rest` writes them together with the end that one of them may wish for. `is_alone`: the run of a sub-agent goes
+        on although the run above may rest."""
         new = letters(self.store, self.session, self.state.inbox)
-        self._stop = self._stop or (_wish_in(new) if stops else None)
+        self._stop = self._stop or _wish_in(new)
         if self._stop is None:
-            running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
-            alone = (ResumedAlone(),) if self.state.parent and not stops else ()
-            self.journal.keep(session, *self._marks_of(new), *running, *alone)
+            self._keep_taken(session, new, *((ResumedAlone(),) if is_alone else ()))
+
+    def _void_wishes(self, session: Session, upto: InboxRead) -> None:
+        """Write the messages of the inbox into the log, those up to one without their wishes to stop: somebody has resumed the
+        run after them. The first newer wish, and what follows it, is left there."""
+        new = letters(self.store, self.session, self.state.inbox)
+        taken = takewhile(lambda one: one[0].place <= upto.place or not isinstance(one[1], StopRequest), new)
+        alone = (ResumedAlone(),) if self.state.parent else ()
+        self._keep_taken(session, list(taken), *alone)
+
+    def _keep_taken(self, session: Session, taken: Sequence[tuple[InboxRead, Letter]], *more: RunMark) -> None:
+        """Write messages that are taken from the inbox, and that the run is under way."""
+        running = () if self.state.status == "running" else (self.journal.status_mark("running"),)
+        self.journal.keep(session, *self._marks_of(taken), *running, *more)
 
     def _marks_of(self, new: Sequence[tuple[InboxRead, Letter]]) -> list[RunMark]:
         """Return the marks of messages that are taken from the inbox."""
@@ -477,12 +497,14 @@ class RunDriver:
         if self._stop is not None:
             act.cancel()
         try:
-            return await act
+            done = await act
         except asyncio.CancelledError:
-            caller = asyncio.current_task()
-            if self._stop is None or (caller is not None and caller.cancelling()):
+            if self._stop is None or _is_cancelled():
                 raise
             return None
+        if _is_cancelled():  # and a part that the host brought has swallowed it
+            raise asyncio.CancelledError
+        return done
 
     async def _hear(self, step: Hear) -> None:
         """Let the user's queued words become messages, with the mark that they were taken."""
@@ -618,8 +640,11 @@ class RunDriver:
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), INBOX_PAUSE_S)
+            with suppress(
+                TimeoutError
+            ):  # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up
+                async with asyncio.timeout(INBOX_PAUSE_S):
+                    await self._wake.wait()
             self._wake.clear()
             with suppress(Exception):  # of the store, which the next look may find again
                 for _, letter in await asyncio.to_thread(letters, self.store, self.session, self.state.inbox):
@@ -654,6 +679,12 @@ def other_model(state: RunState, agent: AgentDefinition) -> str:
         f"{state.id} began with {state.first_model}, and the agent {agent.name!r} has {now} here. Drive it where the agent has "
         "its model (foveal runs work --model MODEL), or resume it with this one (foveal resume --model MODEL)"
     )
+
+
+def _is_cancelled() -> bool:
+    """Return whether somebody has cancelled the task that is at work, also if that was swallowed."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _queued(read: InboxRead, letter: Steering | FollowUp) -> MessageQueued:

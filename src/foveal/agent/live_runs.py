@@ -6,9 +6,9 @@ A run is driven on one event loop. Whoever asks on another one, in another threa
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome
 from foveal.agent.run_marks import RunStatus
@@ -16,14 +16,20 @@ from foveal.values.errors import LeaseLost
 
 LOOK_S = 0.05
 """Seconds between two looks at a task of another event loop."""
+STOPPED_S = 5.0
+"""Seconds for which an event loop may stand still before its runs are left: a program may run it piece by piece."""
 
 logger = logging.getLogger("foveal.runs")
 
 
-class LiveRuns:
-    """Drives runs in the background. `on_rest` is called with a driver that has ended."""
+class _OnRest(Protocol):
+    def __call__(self, driver: RunDriver, *, has_failed: bool) -> None: ...
 
-    def __init__(self, on_rest: Callable[[RunDriver], None]) -> None:
+
+class LiveRuns:
+    """Drives runs in the background. `on_rest` is called with a driver that has ended, or has failed to write its end."""
+
+    def __init__(self, on_rest: "_OnRest") -> None:
         self._on_rest = on_rest
         self.by_session: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
         self.unended: dict[str, tuple[RunDriver, str]] = {}
@@ -41,13 +47,14 @@ class LiveRuns:
     def _forget(self, driver: RunDriver, task: asyncio.Task[RunOutcome]) -> None:
         """Forget a driver that has ended, unless another one drives its session by now."""
         driver.journal.release()
+        has_failed = not task.cancelled() and task.exception() is not None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
             if driver.state.status in UNDER_WAY and not isinstance(error, LeaseLost):
                 self.unended[driver.session] = driver, str(error)
         if self.by_session.get(driver.session, (None, None))[0] is driver:
             del self.by_session[driver.session]
-            self._on_rest(driver)
+            self._on_rest(driver, has_failed=has_failed)
 
     def driver_of(self, session: str) -> RunDriver | None:
         """Return the driver of a session's run; None if it is not driven on this event loop. A task that has ended counts no
@@ -56,55 +63,58 @@ class LiveRuns:
         if driver is None or task is None or task.done() or _is_here(task):
             return driver if task is not None and not task.done() else None
         if task.get_loop().is_closed():  # without an end of its tasks: nobody else could have the session
-            del self.by_session[session]
-            driver.journal.release()
+            self._give_up(driver)
         return None
+
+    def _give_up(self, driver: RunDriver) -> None:
+        """Give up the session of a run whose event loop has stopped, and leave the run as it is."""
+        self.by_session.pop(driver.session, None)
+        driver.journal.release()
+        told = "run %s is left as it is: the event loop that drove it has stopped. resume or recover goes on with it"
+        logger.warning(told, driver.state.id)
 
     def task_of(self, session: str) -> asyncio.Task[RunOutcome] | None:
         """Return the task in which a session's run is driven on this event loop, or was until now."""
         _, task = self.by_session.get(session, (None, None))
         return task if task is not None and _is_here(task) else None
 
-    async def is_at_work(self, session: str, look_s: float) -> bool:
-        """Return whether a driver here will read the inbox of a session once more. One whose run rests is letting go: it is
-        waited for, since nobody would hear it."""
-        while (driver := self.driver_of(session)) is not None:
-            if driver.state.status in UNDER_WAY:
-                return True
-            await asyncio.wait({self.by_session[session][1]}, timeout=look_s)
-        return False
-
     async def ended(self) -> None:
-        """Wait until the runs that are driven now have ended or rest."""
-        await asyncio.gather(*(_ended(task) for _, task in self.by_session.values()), return_exceptions=True)
+        """Wait until the runs that are driven here have ended or rest, also those that they have spawned meanwhile."""
+        while live := self._under_way():
+            await self._wait_for(live)
 
     async def pause(self, timeout_s: float | None, reason: str) -> None:
         """Wait for the runs under way; after the time they are paused, for this reason."""
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while live := self._under_way():  # those that they have spawned meanwhile, too
             left_s = None if until is None else max(0.0, until - time.monotonic())
-            late = {one.ended for one in live}
             # Without a time, nothing is waited for before they are told: the caller may be cancelled again.
             if left_s != 0:
-                _, late = await asyncio.wait(late, timeout=left_s)
+                await asyncio.wait({one.ended for one in live}, timeout=left_s)
             for one in live:
-                if one.ended in late:
+                if not one.ended.done():
                     one.stop("paused", reason)
-            if late:
-                await asyncio.wait(late)
+            await self._wait_for(live)
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are."""
         while live := self._under_way():  # a run that is given up may just have begun another one
             for one in live:
                 one.stop("running")
-            await asyncio.wait([one.ended for one in live])
+            await self._wait_for(live)
+
+    async def _wait_for(self, live: "Sequence[_LiveRun]") -> None:
+        """Wait until these runs have ended or rest. Those of an event loop that has stopped are left."""
+        await asyncio.wait({one.ended for one in live})
+        for driver, task, _ in live:
+            if not task.done() and self.by_session.get(driver.session) == (driver, task):
+                self._give_up(driver)
 
     def _under_way(self) -> "list[_LiveRun]":
         for session in tuple(self.by_session):
             self.driver_of(session)  # forgets those of a closed loop
         return [
-            _LiveRun(driver, task, _ended(task)) for driver, task in tuple(self.by_session.values()) if not task.done()
+            _LiveRun(driver, task, end_of(task)) for driver, task in tuple(self.by_session.values()) if not task.done()
         ]
 
 
@@ -125,15 +135,18 @@ class _LiveRun(NamedTuple):
             self.task.get_loop().call_soon_threadsafe(self.driver.stop, status, reason)
 
 
-def _is_here(task: asyncio.Task[Any]) -> bool:
+def _is_here(task: asyncio.Future[Any]) -> bool:
     return task.get_loop() is asyncio.get_running_loop()
 
 
-def _ended(task: asyncio.Task[Any]) -> asyncio.Future[Any]:
-    """Return the task, or one of this event loop that ends with it."""
+def end_of(task: asyncio.Future[Any]) -> asyncio.Future[Any]:
+    """Return the task, or one of this event loop that ends with it, or when the event loop of it has stopped."""
 
     async def followed() -> None:
-        while not task.done() and not task.get_loop().is_closed():  # noqa: ASYNC110 - its loop may end without a word
+        loop, running_s = task.get_loop(), time.monotonic()
+        while not task.done() and not loop.is_closed() and time.monotonic() - running_s < STOPPED_S:
             await asyncio.sleep(LOOK_S)
+            if loop.is_running():
+                running_s = time.monotonic()
 
     return task if _is_here(task) else asyncio.ensure_future(followed())

@@ -33,13 +33,20 @@ class StoreQueue:
     def __init__(self) -> None:
         self._take_up: TakeUp | None = None
         self._places = 0
+        self._taken = 0
+        """Runs that are being taken up."""
         self._driven: set[asyncio.Task[RunOutcome]] = set()
 
     async def put(self, run: str, agent: str) -> None:
         """Take the run up, if this is a worker that has a place free. Otherwise one that has will find it."""
-        if self._take_up is None or len(self._driven) >= self._places:
+        if self._take_up is None or len(self._driven) + self._taken >= self._places:
             return
-        if (task := await self._take_up(run, agent)) is not None:
+        self._taken += 1
+        try:
+            task = await self._take_up(run, agent)
+        finally:
+            self._taken -= 1
+        if task is not None:
             self._driven.add(task)
             task.add_done_callback(self._driven.discard)
 

@@ -18,7 +18,7 @@ from contextlib import aclosing, contextmanager, suppress
 from functools import partial
 from itertools import islice
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from foveal.agent.abandoned_runs import AbandonedRun, AbandonedRuns
 from foveal.agent.deadlines import is_overdue, overdue_answers
 from foveal.agent.definition import AgentDefinition, with_successors
 from foveal.agent.delegation import agent_tools
-from foveal.agent.driver import UNDER_WAY, RunDriver, RunOutcome, other_model
+from foveal.agent.driver import LETTING_GO_S, UNDER_WAY, RunDriver, RunOutcome, other_model
 from foveal.agent.inbox import (
     NO_FILES,
     FollowUp,
@@ -38,14 +38,14 @@ from foveal.agent.inbox import (
     letters,
     post,
 )
-from foveal.agent.live_runs import LiveRuns
+from foveal.agent.live_runs import LiveRuns, end_of
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.next_step import DECISIONS
 from foveal.agent.question_timers import QuestionTimers
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_files import RunFile, posted_files, read_run_files
 from foveal.agent.run_log import RunLog, answered_below, answers_to, read_events, read_run
-from foveal.agent.run_marks import AT_REST, ENDED, RunStatus, split_run
+from foveal.agent.run_marks import AT_REST, ENDED, InboxRead, RunStatus, split_run
 from foveal.agent.run_queue import RunQueue, StoreQueue
 from foveal.agent.run_reports import (
     RunCard,
@@ -65,7 +65,7 @@ from foveal.agent.run_state import RunState
 from foveal.agent.tools import UserAnswer
 from foveal.session.options import now_ms
 from foveal.stores.port import PAGE_CARDS, Store
-from foveal.values.errors import BadInput, FovealError, LeaseLost, SessionHeld
+from foveal.values.errors import BadInput, FovealError, LeaseLost, NotFound, SessionHeld, StoreError
 from foveal.writers.faults import describe
 
 ENDING = "the program is ending"
@@ -75,8 +75,8 @@ _LOOK_S = 0.2
 _SEARCH_S, _SEARCH_SHARE = 1.0, 20
 """Seconds between two searches of a worker for runs that nobody drives; and at least so many times as long as one takes, for
 the cards of all sessions are read."""
-_LETTING_GO_S = 5.0
-"""Seconds for which a process may still hold the session of a run that it has let rest; it takes some milliseconds."""
+
+T = TypeVar("T")
 
 logger = logging.getLogger("foveal.runs")
 
@@ -101,8 +101,12 @@ class Runs:
         self._live = LiveRuns(self._mind)
         self._timers = QuestionTimers(self._time_up)
         self._is_draining = False
-        self._beginning: set[asyncio.Future[str]] = set()
-        """The runs that are being begun or gone on with, until they are driven."""
+        self._wish: tuple[RunStatus, str] | None = None
+        """The wish that a run is told which begins while the program ends: whoever ends it may not be able to wait."""
+        self._beginning: dict[asyncio.Future[Any], str] = {}
+        """The runs that are being begun or gone on with, until they are driven, with their sessions."""
+        self._resuming: dict[asyncio.Future[Any], str] = {}
+        """Those of them that somebody has resumed."""
         self._others: dict[str, int] = {}
         """Sessions whose runs have had other models than their agents have here, with the entries that their logs had then."""
 
@@ -118,7 +122,8 @@ class Runs:
         named = self._agent(agent) if isinstance(agent, str) else agent
         check_session(session)
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
-        await self._live.is_at_work(session, _LOOK_S)
+        if session:
+            await self._is_at_work(session)
         driver = self._driver(named, session or f"{named.name}-{token_hex(4)}")
         return await self._driven_from(driver, driver.begin(text, files=read))
 
@@ -128,24 +133,56 @@ class Runs:
         The id is returned; `wait` has the outcome.
         """
         state = self.state(run)
+        said = letters(self.store, state.session, state.inbox)
+        wished_at = said[-1][0] if said else state.inbox
         if answer is not None:
             await self.answer(run, answer)
-        elif self._is_unanswered(state) and not letters(self.store, state.session, state.inbox):
+        elif self._is_unanswered(state) and not said:
             asked = "; ".join(question.text for question in state.asked.values())
             raise BadInput(f"run {state.id} waits for an answer: {asked}")
-        if await self._live.is_at_work(state.session, _LOOK_S):
-            return state.id
-        deadline = time.monotonic() + _LETTING_GO_S
+        return await self._resumed(run, wished_at)
+
+    async def _resumed(self, run: str, wished_at: InboxRead) -> str:
+        """Go on with a run as soon as nobody has it, and return its id. Whoever drives it is waited for if it is to rest; a wish
+        to stop it that is newer than the resumption counts."""
+        is_patient, seen, until = self._queue is not None, -1, 0.0
         while True:
-            driver = self._driver(self._agent(state.agent), state.session)
+            session = split_run(run)[0]
+            if await self._is_at_work(session) or _stops(letters(self.store, session, wished_at)):
+                return self.state(run).id
+            driver = self._driver(self._agent(self.state(run).agent), session)
             try:
-                return await self._driven_from(driver, driver.go_on(is_wished=True))
+                return await self._driven_from(driver, driver.go_on(wished_at=wished_at), is_resumed=True)
             except SessionHeld:
-                if self._queue is not None and self.state(run).status in UNDER_WAY:
-                    return state.id  # whoever drives it reads the inbox once more before it rests
-                if self._queue is None or time.monotonic() > deadline:
+                state = self.state(run)
+                is_stopping = _stops(letters(self.store, session, state.inbox))
+                if state.status in UNDER_WAY and not is_stopping:
+                    if is_patient:
+                        return state.id  # whoever drives it reads the inbox once more before it rests
+                    raise
+                is_patient = is_patient or state.status in UNDER_WAY or self._has_just_rested(session)
+                if is_patient and state.seq != seen:
+                    seen, until = state.seq, time.monotonic() + LETTING_GO_S
+                if time.monotonic() > until:
                     raise
             await asyncio.sleep(_LOOK_S)
+
+    def _has_just_rested(self, session: str) -> bool:
+        """Return whether whoever let the run of a session rest may not have given the session back yet."""
+        return any(now_ms() - card.updated_ms < LETTING_GO_S * 1_000 for card in self.store.cards(session))
+
+    async def _is_at_work(self, session: str) -> bool:
+        """Return whether a driver here will read the inbox of a session and go on. One whose run rests, or is to, is waited for,
+        since nobody would hear it; so is one that is being begun."""
+        while True:
+            if begun := self._beginning_here(session):
+                await asyncio.wait(begun)
+            elif (driver := self._live.driver_of(session)) is None:
+                return False
+            elif driver.state.status in UNDER_WAY and not await asyncio.to_thread(driver.is_to_stop):
+                return True
+            elif (task := self._live.task_of(session)) is not None:
+                await asyncio.wait({task}, timeout=_LOOK_S)
 
     async def steer(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
         """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out.
@@ -198,7 +235,7 @@ class Runs:
     async def cancel(self, run: str, reason: str = "") -> None:
         """End a run. Its model call, its tools and its sub-agents are given up; open calls get results that say so."""
         state = self.state(run)
-        if state.status in ENDED:
+        if state.status in ENDED and state.session not in tuple(self._resuming.values()):
             raise BadInput(f"run {state.id} is {state.status} already")
         await self._post(run, StopRequest("cancelled", reason))
         await self._see_to(state)
@@ -206,7 +243,7 @@ class Runs:
     async def pause(self, run: str, reason: str = "") -> None:
         """Let a run rest after what it is doing is given up; `resume` goes on."""
         state = self.state(run)
-        if state.status in AT_REST:
+        if state.status in AT_REST and state.session not in tuple(self._resuming.values()):
             raise BadInput(f"run {state.id} is {state.status}; only a run under way can be paused")
         if state.parent:
             raise BadInput(f"run {state.id} works for a call of run {state.parent}, which waits for it; pause that one")
@@ -214,28 +251,47 @@ class Runs:
         await self._see_to(state)
 
     async def wait(self, run: str, timeout_s: float | None = None) -> RunOutcome:
-        """Return the outcome of a run when it ends or rests, however that comes about. `TimeoutError` if it takes longer."""
+        """Return the outcome of a run when it ends or rests, however that comes about, and another one may follow it at once.
+        `TimeoutError` if it takes longer."""
         until = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
         if (outcome := await self._ended_here(run, until)) is not None:
             return outcome
         await self._end_late(run)
         log, events = await asyncio.to_thread(read_named, self.store, run)
-        if not is_past(log, events) and await self._goes_on_late(log.state):
-            if (outcome := await self._ended_here(run, until)) is not None:
-                return outcome
-            log, events = await asyncio.to_thread(read_named, self.store, run)
+        if not is_past(log, events):
+            with suppress(SessionHeld):  # somebody else has just gone on with it
+                if await self._goes_on_late(log.state):
+                    if (outcome := await self._ended_here(run, until)) is not None:
+                        return outcome
+                    log, events = await asyncio.to_thread(read_named, self.store, run)
         async with asyncio.timeout_at(until), aclosing(_followed(log, events)) as told:
             events = [event async for event in told]
+        if not is_past(log, events):
+            with suppress(TimeoutError, StoreError):  # the outcome is known
+                async with asyncio.timeout_at(until):
+                    await self._given_back(log.session, events[-1].time_ms)
         return run_outcome(log, events)
+
+    async def _given_back(self, session: str, rested_ms: int) -> None:
+        """Wait until whoever drove a run to this moment, at which it came to rest, has given its session back. Somebody else who
+        has it open is not waited for longer than that may take."""
+        left_s = LETTING_GO_S - max(0, now_ms() - rested_ms) / 1_000
+        until = time.monotonic() + left_s
+        while time.monotonic() < until:
+            if not any(card.holder for card in await asyncio.to_thread(self.store.cards, session)):
+                return
+            await asyncio.sleep(_LOOK_S)
 
     async def _ended_here(self, run: str, until: float | None) -> RunOutcome | None:
         """Return the outcome of a run that is driven here when it ends or rests; None if others drive it, or do from now on."""
         task = self._live.task_of(split_run(run)[0])
         if task is not None and self._driver_of(run) is not None:
-            with suppress(LeaseLost):  # somebody else has taken it up
-                async with asyncio.timeout_at(until):
-                    outcome = await asyncio.shield(task)
-                return outcome if outcome.status in AT_REST else None
+            async with asyncio.timeout_at(until):
+                await asyncio.wait({task})
+            if not task.cancelled():  # otherwise the log tells how it was left
+                with suppress(LeaseLost):  # somebody else has taken it up
+                    outcome = task.result()
+                    return outcome if outcome.status in AT_REST else None
         return None
 
     async def _end_late(self, run: str) -> None:
@@ -252,14 +308,23 @@ class Runs:
             self._live.unended.pop(session, None)
 
     async def _goes_on_late(self, state: RunState) -> bool:
-        """Go on with a run whose question is overdue, if its agent is known here, and return whether it does."""
+        """Go on with a run whose question is overdue, if its agent has the model of the run here, and return whether it does.
+        Wishes that it stops count. `SessionHeld` if somebody has its session."""
+        session = state.session
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        is_ours = state.agent in self._agents and self._live.driver_of(state.session) is None
-        if is_late and is_ours and not self._has_other_model(state.session):
-            with suppress(SessionHeld):  # somebody else has just done so
-                await self.resume(state.id)
-                return True
-        return False
+        if not is_late or not await asyncio.to_thread(self._is_ours, state.agent, session):
+            return False
+        if self._is_draining or self._live.driver_of(session) is not None:
+            return False
+        driver = self._driver(self._agents[state.agent], session)
+
+        async def taken_up() -> bool:
+            is_due = await driver.take_up()
+            if is_due:
+                await self._hand_on(driver)
+            return is_due
+
+        return await self._unbroken(session, taken_up())
 
     async def observe(self, run: str, *, since: int = 0) -> AsyncGenerator[RunEvent, None]:
         """Yield the events of a run: the kept ones after the id `since`, then those to come, until it ends or rests.
@@ -332,14 +397,18 @@ class Runs:
 
     async def _recovered(self, card: RunCard, policy: Literal["resume", "fail"]) -> bool:
         """Take a run up if it was left behind, and return whether it was. One whose question is overdue always goes on."""
-        is_left = not card.parent and self._is_left_behind(card)
-        if not is_left or (driver := await self._taken(card.run, card.agent)) is None:
+        if card.parent or not self._is_left_behind(card):
             return False
         if policy == "resume" or card.status == "awaiting_user":
-            self._live.drive(driver)
-        else:
+            return await self._take_up(card.run, card.agent) is not None
+        return await self._unbroken(card.session, self._failed(card))
+
+    async def _failed(self, card: RunCard) -> bool:
+        """Fail a run if nobody drives it, and return whether that is so."""
+        driver = await self._taken(card.run, card.agent)
+        if driver is not None:
             await driver.fail("the process that drove it has died")
-        return True
+        return driver is not None
 
     async def work(self, *, at_once: int = 16) -> None:
         """Drive runs that nobody drives, so many at once, until `drain`, which waits for them, or until the caller is
@@ -374,14 +443,19 @@ class Runs:
 
     async def leave(self) -> None:
         """Give up the runs that are driven here, as they are, and start nothing more: workers go on with them."""
+        self._wish = self._wish or ("running", "")
         await self._begin_to_end()
         await self._live.leave()
 
     async def _take_up(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         """Drive a run that is under way, if nobody does; return the task of it."""
+        return await self._unbroken(split_run(run)[0], self._taken_and_driven(run, agent))
+
+    async def _taken_and_driven(self, run: str, agent: str) -> asyncio.Task[RunOutcome] | None:
         driver = await self._taken(run, agent)
         if driver is not None and self._is_draining:  # since it was opened
-            await driver.let_go()
+            driver.stop("running")
+            await driver.drive()
             return None
         return None if driver is None else self._live.drive(driver)
 
@@ -390,10 +464,9 @@ class Runs:
         session = split_run(run)[0]
         # A session that was deleted, or is one of another store, would be made by opening it.
         is_there = await asyncio.to_thread(self.store.cards, session)
-        is_live = self._live.driver_of(session) is not None
-        if not is_there or agent not in self._agents or is_live or self._is_draining:
+        if not is_there or not await asyncio.to_thread(self._is_ours, agent, session):
             return None
-        if await asyncio.to_thread(self._has_other_model, session):
+        if self._is_draining or self._live.driver_of(session) is not None:
             return None
         driver = self._driver(self._agents[agent], session)
         try:
@@ -411,12 +484,17 @@ class Runs:
             logger.warning("the run is left alone: %s", reason)
         return bool(reason)
 
+    def _is_ours(self, agent: str, session: str) -> bool:
+        """Return whether a run of this agent may be driven here: its agent is known, with the model of the run."""
+        return agent in self._agents and not self._has_other_model(session)
+
     def _is_left_behind(self, card: RunCard) -> bool:
-        """Return whether a run should be under way. One that waits for an answer is minded until its deadline."""
+        """Return whether a run should be under way. One that waits for an answer is minded until its deadline, where its agent
+        has its model."""
         if card.status == "awaiting_user":
             state = read_run(self.store, card.session)
             is_overdue_now = bool(overdue_answers(state, now_ms()))
-            if not is_overdue_now:
+            if not is_overdue_now and self._is_ours(card.agent, card.session):
                 self._timers.mind(card.session, state.asked.values())
             return is_overdue_now
         return card.status in UNDER_WAY
@@ -426,24 +504,31 @@ class Runs:
             return False
         return not overdue_answers(state, now_ms()) and not answered_below(self.store, state)
 
-    def _mind(self, driver: RunDriver) -> None:
-        """Go on with a run that waits here when its first question is overdue; any other has no timer."""
+    def _mind(self, driver: RunDriver, *, has_failed: bool = False) -> None:
+        """Go on with a run that waits here when its first question is overdue; any other has no timer. One that has failed to
+        write that it goes on is tried again after some time."""
         is_waiting = driver.state.status == "awaiting_user"
-        self._timers.mind(driver.session, driver.state.asked.values() if is_waiting else ())
+        least_s = LETTING_GO_S if has_failed else 0.0
+        self._timers.mind(driver.session, driver.state.asked.values() if is_waiting else (), least_s)
 
     async def _time_up(self, session: str) -> None:
-        with suppress(FovealError):  # deleted, or its agent is not known here
-            state = self.state(session)
-            if state.status == "awaiting_user" and overdue_answers(state, now_ms()):
-                try:
-                    await self.resume(session)
-                except SessionHeld:  # by somebody who goes on with it, or who only reads it
-                    self._timers.mind(session, state.asked.values(), _LETTING_GO_S)
-                    if self._on_held is not None:
-                        await self._on_held(session)
+        """Go on with a run whose question is overdue, unless it is at work, was deleted, or its agent is not known here. Any
+        other error is for the timers, which try again."""
+        if await self._is_at_work(session):
+            return
+        with suppress(NotFound):
+            state = await asyncio.to_thread(self.state, session)
+            try:
+                await self._goes_on_late(state)
+            except SessionHeld:  # by somebody who goes on with it, or who only reads it
+                self._timers.mind(session, state.asked.values(), LETTING_GO_S)
+                if self._on_held is not None:
+                    await self._on_held(session)
 
     async def drain(self, timeout_s: float | None = None) -> None:
         """Start nothing more, and wait for the runs under way; after the time they are paused."""
+        if timeout_s == 0:
+            self._wish = self._wish or ("paused", ENDING)
         await self._begin_to_end()
         await self._live.pause(timeout_s, ENDING)
 
@@ -451,8 +536,13 @@ class Runs:
         """Start nothing more. Runs that are just being begun are driven first, so that they end or rest as the others do."""
         self._is_draining = True
         self._timers.end()
-        if here := [task for task in self._beginning if task.get_loop() is asyncio.get_running_loop()]:
-            await asyncio.wait(here)
+        begun = {end_of(task): (task, session) for task, session in tuple(self._beginning.items())}
+        if begun:
+            await asyncio.wait(begun)
+        for task, session in begun.values():
+            if not task.done():
+                told = "the run of session %s is left as it is: the event loop that began it has stopped"
+                logger.warning(told, session)
 
     def _agent(self, name: str) -> AgentDefinition:
         if name not in self._agents:
@@ -471,30 +561,44 @@ class Runs:
             raise BadInput(f"session {session!r} has a run under way; steer it, or wait for it")
         return RunDriver(agent, self.store, session, more_tools=partial(agent_tools, self._live.drive))
 
-    async def _driven_from(self, driver: RunDriver, beginning: Coroutine[Any, Any, str]) -> str:
-        """Begin or go on with a run, have it driven, and return its id.
-
-        That is done although the caller is cancelled meanwhile: the log may say already that it is under way.
-        """
+    async def _driven_from(
+        self, driver: RunDriver, beginning: Coroutine[Any, Any, str], *, is_resumed: bool = False
+    ) -> str:
+        """Begin or go on with a run, have it driven, and return its id."""
 
         async def begun() -> str:
             await beginning
             return await self._hand_on(driver)
 
-        task = asyncio.ensure_future(begun())
-        self._beginning.add(task)
+        return await self._unbroken(driver.session, begun(), is_resumed=is_resumed)
+
+    async def _unbroken(self, session: str, beginning: Coroutine[Any, Any, T], *, is_resumed: bool = False) -> T:
+        """Begin or go on with the run of a session. That is done although the caller is cancelled meanwhile: the log may say
+        already that it is under way."""
+        task = asyncio.ensure_future(beginning)
+        self._beginning[task] = session
+        if is_resumed:
+            self._resuming[task] = session
         task.add_done_callback(self._begun)
         return await asyncio.shield(task)
 
-    def _begun(self, task: asyncio.Future[str]) -> None:
-        self._beginning.discard(task)
+    def _begun(self, task: asyncio.Future[Any]) -> None:
+        del self._beginning[task]
+        self._resuming.pop(task, None)
         if not task.cancelled():
             task.exception()  # of a caller that was cancelled, nobody else asks for it
+
+    def _beginning_here(self, session: str) -> "list[asyncio.Future[Any]]":
+        """Return the runs of a session that are being begun or gone on with on this event loop."""
+        loop, begun = asyncio.get_running_loop(), tuple(self._beginning.items())
+        return [task for task, of in begun if of == session and task.get_loop() is loop]
 
     async def _hand_on(self, driver: RunDriver) -> str:
         """Drive a run that has begun or goes on, or have a worker drive it; return its id."""
         run, agent = driver.state.id, driver.agent.name
         if self._queue is None:
+            if self._wish is not None:
+                driver.stop(*self._wish)
             self._live.drive(driver)
             return run
         await driver.let_go()
@@ -503,14 +607,16 @@ class Runs:
 
     async def _see_to(self, state: RunState) -> None:
         """Have a wish to stop a run granted, here if nobody drives it. Whoever drives it reads its inbox, unless the run has
-        come to rest and is being let go."""
-        deadline = time.monotonic() + _LETTING_GO_S
+        come to rest and is being let go; so does whoever is going on with it."""
+        while begun := self._beginning_here(state.session):
+            await asyncio.wait(begun)
+        deadline = time.monotonic() + LETTING_GO_S
         while self._live.driver_of(state.session) is not None or not await self._settle(state):
             if self.state(state.session).status not in AT_REST - ENDED:
                 return
             if time.monotonic() > deadline:
                 raise SessionHeld(
-                    f"run {state.id} rests, and a process that does not drive it has had its session for {_LETTING_GO_S:g} "
+                    f"run {state.id} rests, and a process that does not drive it has had its session for {LETTING_GO_S:g} "
                     "seconds; the wish is kept, and granted when it is said again after that session is closed"
                 )
             await asyncio.sleep(_LOOK_S)
@@ -556,6 +662,7 @@ class Runs:
             await driver.settle()
         except SessionHeld:
             return False
+        self._mind(driver)
         return True
 
 
@@ -563,6 +670,11 @@ def check_session(name: str) -> None:
     """Raise `BadInput` for a name that no session of runs can have."""
     if is_inbox(name) or split_run(name)[1] is not None:
         raise BadInput(f"{name!r:.200} cannot name a session of runs: '#' and a number end the id of a run")
+
+
+def _stops(said: Iterable[tuple[InboxRead, Letter]]) -> bool:
+    """Return whether one of these messages of an inbox is the wish that a run stops."""
+    return any(isinstance(one, StopRequest) for _, one in said)
 
 
 @contextmanager
