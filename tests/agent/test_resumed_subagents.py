@@ -222,3 +222,15 @@ def test_a_run_whose_sub_agent_cannot_be_read_rests_all_the_same(store, monkeypa
 
     assert asyncio.run(talk()) == "paused"
     assert "is not paused with run s#1" in caplog.text
+
+
+def test_a_sub_agent_that_is_resumed_under_its_own_name_keeps_its_bounds(store):
+    """A thin answer is asked for again, as it is where the run above drives it."""
+
+    async def talk():
+        bench = Asked(store, says("Thin."), says(LONG))
+        await bench.begin()
+        await bench.resume_child()
+        return await bench.runs.wait(bench.child, 20)
+
+    assert asyncio.run(talk()).text == LONG

@@ -201,6 +201,7 @@ class RunDriver:
         it rest are void, later ones count, and it is under way from here on, whoever drives it.
         """
         async with self._opened_journal() as state:
+            self._keep_bounds(state)
             if state.status is None or state.status in ("completed", "cancelled"):
                 named = state.id if state.run else self.session
                 raise BadInput(f"there is nothing to go on with: {named} is {state.status or 'no run'}")
@@ -219,6 +220,7 @@ class RunDriver:
         `SessionHeld` if somebody drives it.
         """
         async with self._opened_journal() as state:
+            self._keep_bounds(state)
             is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
             is_ours = state.agent == self.agent.name and not other_model(state, self.agent)
             is_due = is_ours and (state.status in UNDER_WAY or is_late)
@@ -264,14 +266,16 @@ class RunDriver:
             await self.journal.write(CallUnbilled(known.model))
         return self.state
 
+    def _keep_bounds(self, state: RunState) -> None:
+        """Go on with a sub-agent's run within the bounds that it began with, whoever takes it up."""
+        if (state.parent or state.spawned_by is not None) and not state.handoffs:
+            self._take(self.agent.as_sub_agent(), self._meter)
+
     @asynccontextmanager
     async def _opened_journal(self) -> AsyncGenerator[RunState]:
         """Open the session; give it up again if the run cannot be begun."""
         try:
-            state = await self._opened_state()
-            if state.spawned_by is not None and not state.handoffs:
-                self._take(self.agent.as_sub_agent(), self._meter)  # also when it is taken up in another process
-            yield state
+            yield await self._opened_state()
         except BaseException:
             await self.journal.close()
             raise
@@ -640,9 +644,8 @@ class RunDriver:
     async def _watch(self) -> None:
         """Look into the inbox from time to time while a step is under way."""
         while True:
-            with suppress(
-                TimeoutError
-            ):  # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up
+            # `wait_for` of Python 3.11 swallows a cancellation that comes with the wake-up.
+            with suppress(TimeoutError):
                 async with asyncio.timeout(INBOX_PAUSE_S):
                     await self._wake.wait()
             self._wake.clear()
