@@ -20,6 +20,8 @@ from foveal.stores.port import Draft, Tombstone
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.stores.unnamed_artifacts import GRACE_MS, vacuum_store
+from foveal.values.codec import encode
+from foveal.values.entry import Message, ToolResult
 from foveal.values.errors import NotFound, SessionHeld, StoreBusy, StoreUnavailable
 
 LARGE = "a line that two sessions saw\n" * 12_000
@@ -386,3 +388,18 @@ def test_a_session_that_is_deleted_while_it_is_read_is_no_damage(path: Path, *, 
             other.acquire("chat").append(rows[:1])
         with pytest.raises(NotFound, match="deleted while it was read"):
             list(reading)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_an_artifact_that_was_put_again_stays_although_the_deleted_session_went_on(path: Path, kind: str) -> None:
+    """What the session wrote after it had named the artifact says nothing of the put of somebody else in between."""
+    with SqliteStore(path) if kind == "file" else MemoryStore() as store:
+        stored = foveal.keep_stream(store, [LARGE.encode()])
+        writer = store.acquire("first")
+        writer.append([Draft("e1", None, 1, "me", encode(Message("tool", (ToolResult("call", (stored,)),))))])
+        foveal.keep_stream(store, [LARGE.encode()])  # by the session that is about to name it
+        writer.append([Draft("e2", "e1", time.time_ns() // 1_000_000 + 60_000, "me", encode(foveal.user("goes on")))])
+        writer.release()
+        done = delete_sessions(store, ["first"])
+        assert (done.artifacts, done.put_again) == (0, 1)
+        assert len(b"".join(store.artifacts.read(stored.sha256))) == len(LARGE)

@@ -33,7 +33,7 @@ class Deletion(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
     """Why something of them is left, and how it goes: sentences for people."""
     put_again: int = 0
-    """Artifacts that stay for a day, because somebody put them after the sessions were last written, perhaps to name them."""
+    """Artifacts that stay for a day, because somebody put them after the sessions had named them, perhaps to name them too."""
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:

@@ -1,8 +1,9 @@
 """Artifacts that no log names: found by reading all logs, and removed. Every deletion does it, and so does `vacuum_store`.
 
 An artifact is put before the entry that names it. So one without a name may be one that somebody is about to name: it is removed
-only when it was put more than a day ago or, with the last session that named it, if nobody has put it since that session was
-last written. Nothing is removed while a log cannot be read to its end, because it may name anything.
+only when it was put more than a day ago or, with the last session that named it, if nobody has put it since the last entry that
+named it. Whatever else was written into that session since then says nothing of it. Nothing is removed while a log cannot be read to
+its end, because it may name anything.
 """
 
 import time
@@ -34,7 +35,7 @@ class NamedArtifacts:
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[KeptArtifact, int]] = {}
-        """Each with the time at which a session that names it was last written."""
+        """Each with the time of the last entry that names it, and never a later one than that at which its session was written."""
         self.unread: dict[str, str] = {}
         """Sessions that cannot be read to their end, each with the reason."""
         self.sealed: list[str] = []
@@ -54,7 +55,7 @@ class NamedArtifacts:
                         return
                     for one in (one for sha256 in artifacts_named([row]) for one in artifacts.kept(sha256)):
                         known_ms = self.found.get(one.name, (one, 0))[1]
-                        self.found[one.name] = one, max(known_ms, updated_ms)
+                        self.found[one.name] = one, max(known_ms, min(row.time_ms, updated_ms))
                 return
             except NotFound:
                 return
@@ -75,7 +76,7 @@ class NamedArtifacts:
 
 def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]]) -> Sweep:
     """Remove the artifacts that no session names and nobody is about to name. `doomed` are those of sessions that were just
-    deleted, each with the time at which one that named it was last written."""
+    deleted, each with the time of the last entry that named it."""
     long_ago_ms = time.time_ns() // 1_000_000 - GRACE_MS
     kept = {one.name: (one, long_ago_ms) for one in store.kept_artifacts()}
     candidates = kept | {name: (one, max(until_ms, long_ago_ms)) for name, (one, until_ms) in doomed.items()}
