@@ -4,12 +4,15 @@ An artifact is written to a temporary file, synced, and renamed to its place; th
 return, and a log may name it. The rename also replaces an artifact of the same hash: that one has the same bytes, or is damaged,
 or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
 
-A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress.
+A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress. The
+time of a file is that at which it got its name. The folder of an artifact is locked for that moment, and by a deletion from its look at
+that time until the file is gone: so no deletion takes away what was put since it looked.
 """
 
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -54,7 +57,10 @@ class FileArtifacts:
             with self._plain_errors():
                 place = self._place(card.sha256 if name is None else name())
                 self._make(place.parent)
-                temporary.replace(place)
+                with _locked(place.parent):
+                    now_ns = time.time_ns()
+                    os.utime(temporary, ns=(now_ns, now_ns))
+                    temporary.replace(place)
                 sync_folder(place.parent)
         except BaseException:
             with suppress(OSError):
@@ -94,9 +100,10 @@ class FileArtifacts:
         place = self._place(sha256)
         with self._plain_errors():
             try:
-                if place.stat().st_mtime_ns // 1_000_000 > unless_put_after_ms:
-                    return False
-                place.unlink()
+                with _locked(place.parent):
+                    if place.stat().st_mtime_ns // 1_000_000 > unless_put_after_ms:
+                        return False
+                    place.unlink()
             except FileNotFoundError:
                 return False
             self._sidecar(sha256).unlink(missing_ok=True)
@@ -215,6 +222,10 @@ if sys.platform == "win32":
     def _lock(handle: int) -> bool:
         return True  # an open file cannot be removed there, which serves as well
 
+    @contextmanager
+    def _locked(_folder: Path) -> Generator[None]:
+        yield  # folders cannot be opened there
+
 else:
     import fcntl
 
@@ -224,6 +235,17 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    @contextmanager
+    def _locked(folder: Path) -> Generator[None]:
+        """Lock a folder; one of a network may know no locks, and is used without."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
 
 def _is_abandoned(path: Path) -> bool:

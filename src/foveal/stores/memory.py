@@ -114,6 +114,7 @@ class MemoryArtifacts:
         self._kept: dict[str, bytes] = {}
         self._sidecars: dict[str, bytes] = {}
         self._put_ms: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
@@ -123,8 +124,9 @@ class MemoryArtifacts:
         card = tally.card()
         sha256 = card.sha256 if name is None else name()
         check_artifact(sha256)
-        self._kept[sha256] = b"".join(parts)
-        self._put_ms[sha256] = _now_ms()
+        with self._lock:
+            self._kept[sha256] = b"".join(parts)
+            self._put_ms[sha256] = _now_ms()
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -144,10 +146,11 @@ class MemoryArtifacts:
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         check_artifact(sha256)
-        if self._put_ms.get(sha256, 0) > unless_put_after_ms:
-            return False
-        self._sidecars.pop(sha256, None)
-        return self._kept.pop(sha256, None) is not None
+        with self._lock:
+            if self._put_ms.get(sha256, 0) > unless_put_after_ms:
+                return False
+            self._sidecars.pop(sha256, None)
+            return self._kept.pop(sha256, None) is not None
 
     def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
         check_artifact(sha256)
