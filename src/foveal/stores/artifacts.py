@@ -5,8 +5,8 @@ return, and a log may name it. The rename also replaces an artifact of the same 
 or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
 
 A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress. The
-time of a file is that at which it got its name. The folder of an artifact is locked for that moment, and by a deletion from its look at
-that time until the file is gone: so no deletion takes away what was put since it looked.
+time of a file is that at which it got its name. The folder of an artifact is locked for that moment, and by a deletion from its
+look at that time until the file is gone: so no deletion takes away what was put since it looked.
 """
 
 import os
@@ -223,7 +223,7 @@ if sys.platform == "win32":
         return True  # an open file cannot be removed there, which serves as well
 
     @contextmanager
-    def _locked(_folder: Path) -> Generator[None]:
+    def _locked(folder: Path) -> Generator[None]:
         yield  # folders cannot be opened there
 
 else:

@@ -2,8 +2,8 @@
 
 An artifact is put before the entry that names it. So one without a name may be one that somebody is about to name: it is removed
 only when it was put more than a day ago or, with the last session that named it, if nobody has put it since the last entry that
-named it. Whatever else was written into that session since then says nothing of it. Nothing is removed while a log cannot be read to
-its end, because it may name anything.
+named it: whatever else was written into that session since then says nothing of it. Nothing is removed while a log cannot be read
+to its end, because it may name anything.
 """
 
 import time
@@ -35,7 +35,7 @@ class NamedArtifacts:
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[KeptArtifact, int]] = {}
-        """Each with the time of the last entry that names it, and never a later one than that at which its session was written."""
+        """Each with the time of the last entry that names it, or at which its session was last written if that is earlier."""
         self.unread: dict[str, str] = {}
         """Sessions that cannot be read to their end, each with the reason."""
         self.sealed: list[str] = []

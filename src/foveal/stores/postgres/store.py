@@ -464,7 +464,7 @@ class PostgresStore:
         always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
         """
         sweep: Callable[[], object] | None = getattr(self.artifacts, "sweep", None)
-        if sweep is not None:  # a bucket ends unfinished uploads by its own rules
+        if sweep is not None:  # an artifact shelf of somebody else's may have nothing to sweep
             sweep()
         self._indexes.sweep()
 
