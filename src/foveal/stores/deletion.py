@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.stores.chain import seed
 from foveal.stores.port import SessionCard, Store, Tombstone
 from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
 from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreError
@@ -46,11 +45,7 @@ def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
 
 def _told_before(store: Store, name: str) -> str:
     """Return what is to be said of a session that was deleted before: whoever was interrupted then asks again."""
-    try:
-        known = seed(name).hex()
-    except UnicodeEncodeError:
-        return ""  # no session can have such a name
-    if all(one.seed != known for one in store.tombstones()):
+    if not store.tombstones_of([name]):
         return ""
     return (
         ". It was deleted before; if that was interrupted, `foveal store vacuum` removes what it left: bytes at once, and "

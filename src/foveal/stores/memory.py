@@ -9,7 +9,7 @@ from typing import Self
 
 from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.chain import link, seed
+from foveal.stores.chain import by_name, link, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
     check_artifact,
@@ -317,6 +317,9 @@ class MemoryStore:
         with self._lock:
             self._check_usable()
             return list(self._tombstones)
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        return by_name(self.tombstones(), sessions)
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         with self._lock:

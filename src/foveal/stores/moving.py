@@ -12,7 +12,7 @@ was deleted is told and left, because it may be the only one: whoever moves the 
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,13 +161,14 @@ class _Move:
         self._missing: dict[tuple[str, str], str] = {}
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
-        self._deleted, self._outlived, self._unheld = list[str](), dict[str, None](), list[str]()
-        theirs = set(self._tombstones_of(source))
-        self._tombstones: dict[str, list[Tombstone]] = {}
-        """Those that only the new store has, by the hash of the name."""
-        for one in self._tombstones_of(target):
-            if one not in theirs:
-                self._tombstones.setdefault(one.seed, []).append(one)
+        self._deleted, self._outlived, self._unheld = list[str](), list[str](), list[str]()
+        names = [card.id for card in source.cards()]
+        theirs = self._tombstones_of(source, names)
+        self._tombstones = {
+            name: [one for one in found if one not in theirs.get(name, ())]
+            for name, found in self._tombstones_of(target, names).items()
+        }
+        """Those that only the new store has, by the name of the session."""
 
     def outcome(self) -> StoreMove:
         told = (
@@ -219,30 +220,41 @@ class _Move:
 
     def bring_tombstones(self) -> None:
         """Copy the tombstones, but for those of sessions that the new store still has."""
-        copies = {seed(card.id).hex(): card for card in self._target.cards()}
-        for card in self._source.cards():
-            copies.pop(seed(card.id).hex(), None)  # made or imported again
-        adopted = list[Tombstone]()
-        for one in self._tombstones_of(self._source):
-            card = copies.get(one.seed)
-            if card is None or not _is_of(self._target, card, one):
-                adopted.append(one)
-            else:
-                self._outlived[card.id] = None
-        self._target.adopt(adopted)
+        here = {card.id for card in self._source.cards()}  # made or imported again, if they were deleted
+        copies = {card.id: card for card in self._target.cards() if card.id not in here}
+        found = self._tombstones_of(self._source, [*here, *copies])
+        held_back = set[Tombstone]()
+        for name, card in copies.items():
+            of_copy = [one for one in found.get(name, ()) if _is_of(self._target, card, one)]
+            held_back.update(of_copy)
+            if of_copy:
+                self._outlived.append(name)
+        # A tenant's own list has none that another handle made: those of the names that are known are asked for.
+        known = (*self._all_tombstones(self._source), *(one for each in found.values() for one in each))
+        self._target.adopt([one for one in dict.fromkeys(known) if one not in held_back])
 
-    def _tombstones_of(self, store: Store) -> list[Tombstone]:
-        """Return the tombstones of a store; none if one of them is damaged, which is noted."""
+    def _tombstones_of(self, store: Store, names: Sequence[str]) -> dict[str, list[Tombstone]]:
+        """Return the tombstones of these names in a store; none if one of them is damaged, which is noted."""
+        try:
+            return store.tombstones_of(names)
+        except StoreCorrupt as error:
+            self._note_damage(error)
+            return {}
+
+    def _all_tombstones(self, store: Store) -> list[Tombstone]:
         try:
             return store.tombstones()
         except StoreCorrupt as error:
-            if str(error) not in self._damaged:
-                self._damaged.append(str(error))
+            self._note_damage(error)
             return []
+
+    def _note_damage(self, error: StoreCorrupt) -> None:
+        if str(error) not in self._damaged:
+            self._damaged.append(str(error))
 
     def _was_deleted(self, card: SessionCard) -> bool:
         """Return whether the new store had a copy of this session and deleted it."""
-        found = self._tombstones.get(seed(card.id).hex(), [])
+        found = self._tombstones.get(card.id, [])
         return any(_is_of(self._source, card, one) for one in found) and not self._target.cards(card.id)
 
     def _hold_and_copy(self, card: SessionCard) -> None:
@@ -269,6 +281,9 @@ class _Move:
             return
         if known is None or known.entries < card.entries or known.scope != card.scope:
             secret = source.secret(card.id)
+            if known is None:  # its tombstone is known by this time, should it be deleted before it is whole
+                target.acquire(card.id, secret=secret, scope=card.scope).release()
+                target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
             opened = target.load(card.id, secret=secret, scope=card.scope)
             try:
                 if opened.entries != (0 if known is None else known.entries):

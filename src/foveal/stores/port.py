@@ -407,6 +407,11 @@ class Store(Protocol):
         """Return the proofs of all deletions, in their order."""
         ...
 
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        """Return the proofs of the deletions of sessions of these names, in their order; names of which there is none are absent.
+        The handle of a tenant finds those of its own names, whoever has deleted them."""
+        ...
+
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         """Add the proofs of deletion of another store whose sessions are moved to this one; those that are here are left out."""
         ...

@@ -242,6 +242,10 @@ class PrivateStore:
             return self._inner.tombstones()
         return sorted(self._own_tombstones, key=lambda one: one.deleted_ms)
 
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        found = self._inner.tombstones_of([self._prefix + session for session in sessions])
+        return {name.removeprefix(self._prefix): tombstones for name, tombstones in found.items()}
+
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         self._inner.adopt(tombstones)
         self._own_tombstones += [one for one in tombstones if one not in self._own_tombstones]

@@ -613,6 +613,7 @@ class StoreContract:
             store.adopt(others)
             store.adopt([*others, *own])
             assert store.tombstones() == [*others, *own]
+            assert store.tombstones_of(["own", "nobody", "\ud800"]) == {"own": own}
 
     def test_keeping_house_changes_no_content(self) -> None:
         """The store counts itself, and gives space back while sessions are open."""

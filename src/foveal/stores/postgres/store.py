@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from foveal.stores.artifacts_place import artifacts_address, open_artifacts
-from foveal.stores.chain import seal, seed
+from foveal.stores.chain import by_name, seal, seed, seeds
 from foveal.stores.checks import (
     SECRET_BYTES,
     check_drafts,
@@ -198,6 +198,7 @@ _COUNT_DELETION = (
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
+_TOMBSTONES = "SELECT seed, created_ms, deleted_ms, entries, chain, seal FROM @tombstones"
 _ALL = "all\0"
 """The name of the index of all sessions: one that no scope can have."""
 _DELETED = "SELECT count(*)::bigint FROM @tombstones"
@@ -407,8 +408,15 @@ class PostgresStore:
         return gone
 
     def tombstones(self) -> list[Tombstone]:
-        query = "SELECT seed, created_ms, deleted_ms, entries, chain, seal FROM @tombstones ORDER BY deleted_ms, key"
-        raws = self._run(lambda link: link.ask(query))
+        return self._tombstones("")
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        hashes = [bytes.fromhex(known) for known in seeds(sessions)]
+        return by_name(self._tombstones("WHERE seed = ANY(%s)", hashes), sessions) if hashes else {}
+
+    def _tombstones(self, where: str, *bindings: object) -> list[Tombstone]:
+        query = f"{_TOMBSTONES} {where} ORDER BY deleted_ms, key"
+        raws = self._run(lambda link: link.ask(query, bindings))
         for raw in raws:
             if seal(*raw[:-1]) != raw[-1]:
                 raise StoreCorrupt(self.place, "a tombstone does not match its seal", self.place)

@@ -24,6 +24,7 @@ import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.chain import by_name
 from foveal.stores.checks import check_drafts, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
 from foveal.stores.labels import NO_LABELS, Labels
@@ -301,6 +302,9 @@ class SqliteStore:
     def tombstones(self) -> list[Tombstone]:
         with self._tables() as tables:
             return tables.tombstones()
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        return by_name(self.tombstones(), sessions) if sessions else {}
 
     def close(self) -> None:
         """Release every session acquired through this handle, finish the work under way and close the file."""
