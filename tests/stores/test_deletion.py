@@ -1,5 +1,6 @@
 """Deleting and expiring sessions: nothing of them is left, nothing else is lost, and nobody brings them back."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import apsw
 import pytest
 
 import foveal
-from foveal.recall.search import search
+from foveal.recall.search import search, search_store
+from foveal.recall.search.earlier import Moment, search_earlier
 from foveal.stores import Store, deletion
 from foveal.stores.database import Database
 from foveal.stores.deletion import delete_expired, delete_sessions, expired
@@ -19,12 +21,14 @@ from foveal.stores.memory import MemoryStore
 from foveal.stores.port import Draft, Tombstone
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
+from foveal.stores.sqlite.index import index_file
 from foveal.stores.unnamed_artifacts import GRACE_MS, vacuum_store
 from foveal.values.codec import encode
 from foveal.values.entry import Message, ToolResult
 from foveal.values.errors import NotFound, SessionHeld, StoreBusy, StoreUnavailable
 
 LARGE = "a line that two sessions saw\n" * 12_000
+REMEMBERS = foveal.Policy(memory="x")
 
 
 def speak(store: Store, name: str, word: str, large: str = "") -> None:
@@ -403,3 +407,88 @@ def test_an_artifact_that_was_put_again_stays_although_the_deleted_session_went_
         done = delete_sessions(store, ["first"])
         assert (done.artifacts, done.put_again) == (0, 1)
         assert len(b"".join(store.artifacts.read(stored.sha256))) == len(LARGE)
+
+
+def spoken_and_searched(store: Store) -> None:
+    """Two sessions of a scope, and a word of one of them in the indexes of the session, of the scope and of all."""
+    for name, word in (("stays", "harmless"), ("goes", "zebrafish")):
+        with foveal.Session(store, name, model="gpt-5", policy=REMEMBERS) as session:
+            session.append(foveal.user(f"{word} is said"))
+    assert search(store, "goes", "zebrafish")
+    assert search_earlier(store, Moment("x", "stays", 1 << 50), "zebrafish")
+    assert search_store(store, "zebrafish")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, verb: str, *, suffix: str) -> None:
+    """Let a verb of paths be refused below a folder, as to a user who has no right to change it."""
+    allowed = getattr(Path, verb)
+
+    def refused(place: Path, *given: object, **options: object) -> object:
+        if place.parent.name.endswith(suffix):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        return allowed(place, *given, **options)
+
+    monkeypatch.setattr(Path, verb, refused)
+
+
+def test_a_deletion_that_may_not_remove_an_index_empties_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder cannot be changed, and the files in it can: no word is left, and the others find theirs again."""
+    with SqliteStore(path) as store:
+        spoken_and_searched(store)
+        refuse(monkeypatch, "unlink", suffix=".index")
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.left) == (("goes",), 1, ())
+        assert files_with(path.parent, b"zebrafish") == []
+        monkeypatch.undo()
+        assert search(store, "stays", "harmless")
+        assert search_store(store, "harmless")
+        assert search_earlier(store, Moment("x", "me", 1 << 50), "harmless")
+
+
+def test_a_deletion_tells_of_an_index_that_it_cannot_remove(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Session, artifacts and bytes of the log are gone; the outcome names what is left, and `vacuum` removes it later."""
+    with SqliteStore(path) as store:
+        speak(store, "large", "a", LARGE)
+        spoken_and_searched(store)
+        refuse(monkeypatch, "unlink", suffix=".index")
+        refuse(monkeypatch, "open", suffix=".index")
+        done = delete_sessions(store, ["goes", "large"])
+        assert (set(done.sessions), len(done.tombstones), done.artifacts) == ({"goes", "large"}, 2, 1)
+        (told,) = done.left
+        assert "may be in" in told
+        assert "Permission denied" in told
+        assert f"foveal store vacuum {path}" in told
+        assert b"zebrafish" not in path.read_bytes()
+        assert "Permission denied" in vacuum_store(store).left[0]
+        monkeypatch.undo()
+        assert files_with(path.parent, b"zebrafish")
+        vacuum_store(store)
+        assert files_with(path.parent, b"zebrafish") == []
+
+
+def test_a_file_in_the_place_of_the_folder_of_indexes_stops_no_deletion(path: Path) -> None:
+    """There is no index then, of which something could be left."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "a")
+        path.with_name(path.name + ".index").write_text("not ours")
+        assert delete_sessions(store, ["goes"]).left == ()
+        vacuum_store(store)
+    assert path.with_name(path.name + ".index").read_text() == "not ours"
+
+
+def test_words_that_a_killed_deletion_left_in_indexes_go_with_vacuum(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the session, of its scope and of all; the index of a session that is there stays as it is."""
+    with SqliteStore(path) as store:
+        spoken_and_searched(store)
+        assert search(store, "stays", "harmless")
+        with monkeypatch.context() as patch:
+            patch.setattr("foveal.stores.sqlite.store.remove_indexes", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.delete(["goes"])
+        kept = index_file(path, "stays").stat().st_ino
+        store.vacuum()
+        assert files_with(path.parent, b"zebrafish") == []
+        assert index_file(path, "stays").stat().st_ino == kept
+        assert search_store(store, "harmless")

@@ -13,7 +13,7 @@ import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
 from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
-from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreError
+from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
 _CHILD = "/"
 """The sign between the name of a session and that of its child."""
@@ -110,12 +110,14 @@ def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeo
                 f"session {artifacts.sealed[0]!r} is encrypted, and the store was opened without keys: its artifacts would stay. "
                 "Nothing was deleted. Give the keys (`keys`, or $FOVEAL_KEYS); if they are lost, give any other."
             )
-        names, problem = [card.id for card in doomed], None
+        names, problem, remains = [card.id for card in doomed], None, ()
         seen = {card.id: card.entries for card in doomed} if look < MOST_LOOKS else None
         try:
             tombstones = store.delete(names, takeover=takeover, seen=seen)
         except SessionChanged:
             continue
+        except IndexLeft as error:
+            tombstones, remains = list(error.tombstones), (str(error),)
         except StoreError as error:
             if any(store.cards(name) for name in names):
                 raise
@@ -123,7 +125,8 @@ def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeo
         for card, tombstone in zip(doomed, tombstones, strict=False):
             if tombstone.entries != card.entries:
                 artifacts.unread[card.id] = "it was written until it was deleted"
-        return _finish(store, names, tombstones, artifacts, problem)
+        done = _finish(store, names, tombstones, artifacts, problem)
+        return msgspec.structs.replace(done, left=(*remains, *done.left))
     raise AssertionError("the last look deletes whatever it sees")
 
 

@@ -14,7 +14,7 @@ import msgspec
 from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import KeptArtifact, Store
 from foveal.stores.references import artifacts_named
-from foveal.values.errors import NotFound, StoreCorrupt, StoreError
+from foveal.values.errors import IndexLeft, NotFound, StoreCorrupt, StoreError
 
 GRACE_MS = 24 * 3_600_000
 """Age of an artifact from which nobody is about to name it: far longer than an append takes, and than clocks are apart."""
@@ -107,5 +107,10 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
 def vacuum_store(store: Store) -> Sweep:
     """Give back the space of everything that was deleted, and remove the artifacts that no session names. Through the handle of a
     tenant, those are left: whose they are cannot be told."""
-    store.vacuum()
-    return remove_unnamed(store, {})
+    remains = ()
+    try:
+        store.vacuum()
+    except IndexLeft as error:
+        remains = (str(error),)
+    swept = remove_unnamed(store, {})
+    return msgspec.structs.replace(swept, left=(*remains, *swept.left))

@@ -172,11 +172,12 @@ def test_a_deletion_whose_bytes_stay_says_that_the_session_is_deleted(
     store, other = SqliteStore(path, busy_timeout_s=0.01), apsw.Connection(str(path))
     store.acquire("s").release()
 
-    def hold(*_: object) -> None:
+    def hold(*_: object) -> dict[str, OSError]:
         if not other.in_transaction:
             other.execute("BEGIN IMMEDIATE")
+        return {}
 
-    monkeypatch.setattr("foveal.stores.sqlite.store.delete_index", hold)
+    monkeypatch.setattr("foveal.stores.sqlite.store.remove_indexes", hold)
     with pytest.raises(StoreBusy) as told:
         store.delete(["s"])
     assert "nothing was written" not in str(told.value)
