@@ -237,13 +237,14 @@ class IndexLeft(StoreError):
     """Sessions were deleted, with everything but words in search indexes that could not be removed. `tombstones` are the proofs
     of their deletion; none after a vacuum, which deletes no session."""
 
-    def __init__(self, files: Mapping[str, OSError], place: str, tombstones: Sequence[Any] = ()) -> None:
+    def __init__(self, files: Mapping[str, Exception], place: str, tombstones: Sequence[Any] = ()) -> None:
         self.files, self.tombstones = tuple(files), tuple(tombstones)
         first, error = next(iter(files.items()))
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         others = f" and {len(files) - 1:,} others" if len(files) > 1 else ""
         super().__init__(
             f"words of deleted sessions may be in search indexes that could not be removed: {first}{others} "
-            f"({error.strerror or error}). Everything else of them is gone. Give this user the right to change that folder "
+            f"({reason}). Everything else of them is gone. Give this user the right to change that folder "
             f"and run `foveal store vacuum {place}`, or remove the files: an index is made again."
         )
 

@@ -10,7 +10,6 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -81,6 +80,7 @@ from foveal.stores.postgres.schema import (
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import (
     BadInput,
+    IndexLeft,
     LeaseLost,
     NotFound,
     SessionHeld,
@@ -401,10 +401,12 @@ class PostgresStore:
 
         now_ms = _now_ms()
         gone = self._run(job)
-        with suppress(
-            StoreError
-        ):  # the sessions are deleted; the words of them on this machine go with the next use then
-            self._indexes.sweep()
+        try:
+            left: Mapping[str, Exception] = self._indexes.sweep()
+        except StoreError as error:  # the sessions are deleted; the words of them on this machine go with the next use
+            left = {str(self._indexes.folder): error}
+        if left:
+            raise IndexLeft(left, self.place, gone)
         return gone
 
     def tombstones(self) -> list[Tombstone]:
@@ -474,7 +476,7 @@ class PostgresStore:
         sweep: Callable[[], object] | None = getattr(self.artifacts, "sweep", None)
         if sweep is not None:  # an artifact shelf of somebody else's may have nothing to sweep
             sweep()
-        self._indexes.sweep()
+        left = self._indexes.sweep()
 
         def job(link: Link) -> list[str]:
             link.ask("DELETE FROM @leases WHERE until < clock_timestamp() - interval '1 day'")
@@ -487,6 +489,8 @@ class PostgresStore:
                 f"{self.place}: {', '.join(busy)} could not be written anew, because others held them for longer than "
                 f"{LOCK_MS / 1000:.0f} s (a backup, a long query); bytes of deleted rows may be in their files. Run it later."
             )
+        if left:
+            raise IndexLeft(left, self.place)
 
     def close(self) -> None:
         """Finish the appends under way, release every session acquired through this handle, and close the connections."""
