@@ -7,6 +7,7 @@ import apsw
 import pytest
 
 from foveal import open_store, user
+from foveal.cli import doctor
 from foveal.session.session import Session
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.sqlite.index import index_file
@@ -132,6 +133,24 @@ def test_doctor_knows_the_indexes_of_search(run, kept):
     assert "1 of them, 100 bytes, are of sessions that are not there" in done.out
     assert f"foveal doctor {kept} --sweep" in done.out
     assert run("doctor", kept, "--json").json["indexes"]["orphans"] == [str(orphan)]
+
+
+def test_doctor_sweeps_no_index_of_a_session_that_was_made_while_it_read(run, kept, monkeypatch):
+    """Its name is not among those that were read, and its index is in use."""
+    examine, made = doctor.examine, list[int]()
+
+    def slow(path):
+        found = examine(path)
+        if not made:
+            with open_store(kept) as store, Session(store, "new", model="gpt-5") as session:
+                session.append(user("a line"))
+            assert run("search", "new", "line", "--store", kept).code == 0
+            made.append(index_file(kept, "new").stat().st_ino)
+        return found
+
+    monkeypatch.setattr(doctor, "examine", slow)
+    assert run("doctor", kept, "--sweep").code == 0
+    assert made == [index_file(kept, "new").stat().st_ino]
 
 
 def test_doctor_sweeps_what_nobody_needs(run, kept):
