@@ -1,7 +1,9 @@
 """`foveal sessions`, `recall`, `doctor` and `models`."""
 
+import re
 import subprocess
 import sys
+from base64 import b64encode
 
 import apsw
 import pytest
@@ -169,3 +171,26 @@ def test_doctor_sweeps_what_nobody_needs(run, kept):
     assert (done.code, done.out.splitlines()[-1]) == (0, "removed 2 files that nobody needs")
     assert [path.exists() for path in (own, stranger, orphan, stray)] == [True, True, False, False]
     assert run("search", "alpha", "line", "--store", kept).code == 0
+
+
+def test_a_search_names_sessions_whose_keys_are_missing(run, tmp_path, monkeypatch):
+    """The others are searched; the exit code is 1, and the message says which key is missing and where it is to be."""
+    place = tmp_path / "agent.db"
+    for name in ("lost", "known"):
+        keys = tmp_path / name
+        keys.write_text(b64encode(name.encode().ljust(32)).decode())
+        with open_store(place, keys=keys) as store, Session(store, f"s-{name}", model="gpt-5") as session:
+            session.append(user(f"the walrus is {name}"))
+    monkeypatch.setenv("FOVEAL_KEYS", str(tmp_path / "known"))
+    done = run("sessions", "--search", "walrus", "--store", place)
+    assert done.code == 1
+    assert "the walrus is known" in done.out
+    assert re.search(r"not searched: s-lost: .*under the key [0-9a-f]{16}.*FOVEAL_KEYS", done.out)
+    found = run("sessions", "--search", "walrus", "--store", place, "--json").json
+    assert [hit["id"] for hit in found["sessions"]] == ["s-known"]
+    assert list(found["unreadable"]) == ["s-lost"]
+    monkeypatch.delenv("FOVEAL_KEYS")
+    done = run("sessions", "--search", "walrus", "--store", place)
+    assert done.code == 1
+    assert "and 1 more like it" in done.out
+    assert "is encrypted; open the store with its keys" in done.out

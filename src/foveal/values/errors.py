@@ -22,6 +22,7 @@
         ├── StoreUnavailable    the database cannot be reached; whether the last append was kept is unknown
         ├── TailLost            the store has fewer entries than it acknowledged
         ├── StoreCorrupt        damage, with its place
+        ├── KeyMissing          something is encrypted under a key that is not at hand
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
         ├── SessionChanged      a session is no longer as its deleter has seen it
@@ -208,6 +209,10 @@ class StoreCorrupt(StoreError):
             else f"Run `foveal doctor {path}` to list the damage and salvage the rest."
         )
         super().__init__(f"{place}: {what}. {remedy}")
+
+
+class KeyMissing(StoreError):
+    """Something is encrypted under a key that is not at hand: it is there, and cannot be read."""
 
 
 class SchemaTooNew(StoreError):
