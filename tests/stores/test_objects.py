@@ -502,3 +502,13 @@ def test_a_provider_without_conditional_puts_is_written_over(monkeypatch: pytest
         server.shutdown()
     for name, data in zip(names, (b"one", b"two"), strict=True):
         assert kept[f"/bucket/{name[:2]}/{name}"] == data
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_the_first_store_that_claims_a_place_has_it(tmp_path: Path, kind: str) -> None:
+    """Every later one is told whose it is; the mark is no artifact, and nothing removes it."""
+    place = FileArtifacts(tmp_path / "artifacts") if kind == "folder" else ObjectArtifacts("memory:///")
+    assert [place.claim(store) for store in ("one", "two", "one")] == ["one"] * 3
+    assert place.names() == []
+    place.sweep()
+    assert place.claim("two") == "one"

@@ -29,6 +29,8 @@ SUFFIX = ".artifacts"
 SIDECAR = ".offsets"
 READ_BYTES = 1 << 18
 TEMPORARY = "tmp-"
+CLAIM = "store"
+"""The name of what says whose artifacts lie in a place outside of a store: its id."""
 
 
 def artifacts_folder(path: Path) -> Path:
@@ -117,6 +119,25 @@ class FileArtifacts:
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""
         return sorted(path.name for path in self._folder.glob("??/*") if not path.suffix)
+
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
+        mark = self._folder / CLAIM
+        with self._plain_errors():
+            if not mark.exists():
+                self._make(self._folder)
+                handle, temporary = self._new_temporary()
+                try:
+                    with os.fdopen(handle, "w") as file:
+                        file.write(store)
+                        file.flush()
+                        sync_file(file.fileno())
+                    with suppress(FileExistsError):
+                        os.link(temporary, mark)
+                finally:
+                    temporary.unlink(missing_ok=True)
+                sync_folder(self._folder)
+            return mark.read_text()
 
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""

@@ -27,6 +27,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotS
 from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
+from foveal.stores.artifacts import CLAIM
 from foveal.stores.checks import check_artifact, check_span, is_artifact
 from foveal.stores.place import without_secrets
 from foveal.stores.port import ArtifactCard, KeptArtifact
@@ -132,6 +133,21 @@ class ObjectArtifacts:
             pages = obstore.list(self._objects)  # pyright: ignore[reportUnknownMemberType]
             paths = [meta["path"] for page in pages for meta in page]
         return sorted(name for path in paths if is_artifact(name := path.rpartition("/")[2]))
+
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
+        with self._plain_errors(_PUT_AGAIN):
+            try:
+                return bytes(obstore.get(self._objects, CLAIM).bytes()).decode()
+            except FileNotFoundError:
+                pass
+
+            def create(mode: Literal["create", "overwrite"] = "create") -> None:
+                obstore.put(self._objects, CLAIM, store.encode(), mode=mode)
+
+            if not self._is_made(create) and not self._has_conditions:
+                create("overwrite")
+            return bytes(obstore.get(self._objects, CLAIM).bytes()).decode()
 
     def sweep(self) -> None:
         """Remove what dead processes left beside artifacts: signs of deletions, and what belonged to artifacts that are gone."""

@@ -252,6 +252,14 @@ class ArtifactShelf(Artifacts, Protocol):
         ...
 
 
+class OutsideShelf(ArtifactShelf, Protocol):
+    """A place of artifacts that is not part of its store: a folder, or a bucket."""
+
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
+        ...
+
+
 class SearchIndex(Protocol):
     """The place of one session's search index: an SQLite database, in a file or in memory, that holds derived data alone."""
 

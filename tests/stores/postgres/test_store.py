@@ -3,6 +3,7 @@
 import errno
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from base64 import b64encode
@@ -985,3 +986,23 @@ def test_a_deletion_that_may_not_remove_files_from_its_machine_empties_them(
     _refuse(monkeypatch, "unlink", tmp_path / "cache")
     assert delete_sessions(store, ["gone"]).left == ()
     assert _holders(tmp_path / "cache") == []
+
+
+def test_a_place_of_artifacts_belongs_to_one_store(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """A second one is refused: a deletion of the first would remove what only the second names. The place stays that of its store
+    when everything in it is copied elsewhere."""
+    place, folder = f"{server.url}&foveal_cache={tmp_path}&foveal_schema={schema}", tmp_path / "artifacts"
+    with open_store(place, artifacts=folder) as store:
+        store.artifacts.put([b"x"])
+    try:
+        with pytest.raises(BadInput, match="artifacts of another store"):
+            open_store(f"{place}b", artifacts=folder)
+        open_store(f"{place}b", artifacts=tmp_path / "its own").close()
+        shutil.copytree(folder, tmp_path / "moved")
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"UPDATE {schema}.store SET artifacts = %s".encode(), (str(tmp_path / "moved"),))  # noqa: S608
+        with open_store(place) as store:
+            assert len(store.kept_artifacts()) == 1
+    finally:
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"DROP SCHEMA IF EXISTS {schema}b CASCADE".encode())

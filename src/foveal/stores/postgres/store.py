@@ -45,6 +45,7 @@ from foveal.stores.port import (
     KeptArtifact,
     KeptNote,
     Opened,
+    OutsideShelf,
     Row,
     SearchIndex,
     SessionCard,
@@ -235,8 +236,10 @@ class PostgresStore:
         options = _Options.read(
             address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
-        named = options.artifacts if artifacts is None else artifacts
-        kept_by = open_artifacts(named) if isinstance(named, str | Path) else named
+        named = artifacts if isinstance(artifacts, str | Path) else options.artifacts
+        given = None if isinstance(artifacts, str | Path) else artifacts
+        shelf = None if named is None else open_artifacts(named)
+        self.artifacts: ArtifactShelf
         self.place = str(address)
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
@@ -247,14 +250,10 @@ class PostgresStore:
             store_id = migrate(self._connections, secrets.token_hex(8), _now_ms())
             replication = options.replication
             self._connections.run(lambda link: check_durability(link, self.place, replication))
-            if kept_by is None or isinstance(named, str | Path):
-                address = artifacts_address(named) if isinstance(named, str | Path) else None
-                elsewhere = self._connections.run(lambda link: remember_artifacts(link, address))
-                kept_by = kept_by or (open_artifacts(elsewhere) if elsewhere else PostgresArtifacts(self._connections))
+            self.artifacts = self._find_artifacts(named, shelf, store_id) if given is None else given
         except BaseException:
             self._connections.close()
             raise
-        self.artifacts: ArtifactShelf = kept_by
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
@@ -508,6 +507,20 @@ class PostgresStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _find_artifacts(self, named: str | Path | None, shelf: OutsideShelf | None, store_id: str) -> ArtifactShelf:
+        """Return the artifacts in the place that is named or that the store remembers; those in the database if there is none."""
+        address = None if named is None else artifacts_address(named)
+        known = self._run(lambda link: remember_artifacts(link, None))
+        if known is None and shelf is not None and address is not None:  # a place that is refused is not remembered
+            _check_claim(shelf, store_id, self.place, address)
+        elsewhere = self._run(lambda link: remember_artifacts(link, address))
+        if elsewhere is None:
+            return PostgresArtifacts(self._connections)
+        found = shelf or open_artifacts(elsewhere)
+        if known is not None:
+            _check_claim(found, store_id, self.place, elsewhere)
+        return found
 
     def _open(self, link: Link, wish: dict[str, object]) -> Opened | None:
         """Acquire a session and read what is needed to go on with it; None if somebody has it, or had it a moment ago."""
@@ -809,6 +822,20 @@ class _Options(msgspec.Struct, frozen=True):
             if not least <= value <= most:
                 raise BadInput(f"foveal_{name}_s is {value}; give {least:,} to {most:,} seconds")
         return read
+
+
+def _check_claim(shelf: OutsideShelf, store_id: str, place: str, where: str) -> None:
+    """Raise `BadInput` if the artifacts of another store lie in a place outside the database. Who may only read there, or cannot
+    reach it now, claims nothing."""
+    try:
+        owner = shelf.claim(store_id)
+    except StoreError:
+        return
+    if owner != store_id:
+        raise BadInput(
+            f"{where} has the artifacts of another store, and {place} cannot keep its own there: each would remove those that "
+            "only the other one names. Name a folder or a prefix that no other store has."
+        )
 
 
 def _delete_all(
