@@ -18,7 +18,7 @@ from foveal.stores import Store, deletion
 from foveal.stores.database import Database
 from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Draft, Tombstone
+from foveal.stores.port import Draft, SessionCard, Tombstone
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.stores.sqlite.index import index_file
@@ -492,3 +492,38 @@ def test_words_that_a_killed_deletion_left_in_indexes_go_with_vacuum(
         assert files_with(path.parent, b"zebrafish") == []
         assert index_file(path, "stays").stat().st_ino == kept
         assert search_store(store, "harmless")
+
+
+def test_a_place_of_artifacts_that_cannot_be_listed_stops_no_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the session are removed by their names; what others have left stays, and the outcome says so."""
+
+    def away() -> list[str]:
+        raise StoreUnavailable("the bucket does not answer. Nothing was changed: read it again")
+
+    with MemoryStore() as store:
+        speak(store, "goes", "a", LARGE)
+        monkeypatch.setattr(store.artifacts, "names", away)
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.artifacts) == (("goes",), 1, 1)
+        assert "the bucket does not answer" in done.left[0]
+        assert "foveal store vacuum" in done.left[0]
+
+
+def test_a_store_that_goes_away_behind_a_deletion_is_told_with_the_proof_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which artifacts the others name cannot be read then: they stay, and the outcome has the tombstones."""
+    with MemoryStore() as store:
+        speak(store, "goes", "a", LARGE)
+        delete = store.delete
+
+        def delete_and_go(*given: object, **options: object) -> list[Tombstone]:
+            gone = delete(*given, **options)  # type: ignore[arg-type]
+            monkeypatch.setattr(store, "cards", away)
+            return gone
+
+        def away(_session: str | None = None) -> list[SessionCard]:
+            raise StoreUnavailable("the database does not answer")
+
+        monkeypatch.setattr(store, "delete", delete_and_go)
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.artifacts) == (("goes",), 1, 0)
+        assert "the database does not answer" in done.left[0]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
-from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
+from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unnamed
 from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
 _CHILD = "/"
@@ -134,14 +134,18 @@ def _finish(
     store: Store, names: list[str], tombstones: list[Tombstone], artifacts: NamedArtifacts, problem: StoreError | None
 ) -> Deletion:
     """Remove the artifacts of sessions that are deleted; then raise the problem that their deletion had."""
-    swept = remove_unnamed(store, artifacts.found) if artifacts.found else None
+    swept = Sweep(0, ())
+    try:
+        swept = remove_unnamed(store, artifacts.found) if artifacts.found else swept
+    except StoreError as error:
+        advice = "`foveal store vacuum` removes those that no session names, after a day"
+        swept = Sweep(0, (f"Artifacts of the deleted sessions may be left ({error}). {advice}.",))
     if problem is not None:
         raise problem
-    left = list(swept.left if swept else ())
+    left = list(swept.left)
     if artifacts.unread:
         left.append(
             f"Artifacts may be left, because {artifacts.why_unread()}: it was deleted, and which ones it named is not known. "
             "`foveal store vacuum` removes those that no session names, after a day."
         )
-    removed, put_again = (swept.removed, swept.put_again) if swept else (0, 0)
-    return Deletion(tuple(names), tuple(tombstones), removed, tuple(left), put_again)
+    return Deletion(tuple(names), tuple(tombstones), swept.removed, tuple(left), swept.put_again)

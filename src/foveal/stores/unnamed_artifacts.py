@@ -78,7 +78,14 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
     """Remove the artifacts that no session names and nobody is about to name. `doomed` are those of sessions that were just
     deleted, each with the time of the last entry that named it."""
     long_ago_ms = time.time_ns() // 1_000_000 - GRACE_MS
-    kept = {one.name: (one, long_ago_ms) for one in store.kept_artifacts()}
+    left = list[str]()
+    try:
+        kept = {one.name: (one, long_ago_ms) for one in store.kept_artifacts()}
+    except StoreError as error:
+        kept = {}
+        left.append(
+            f"Artifacts that no session names were not looked for ({error}). `foveal store vacuum` removes them later."
+        )
     candidates = kept | {name: (one, max(until_ms, long_ago_ms)) for name, (one, until_ms) in doomed.items()}
     named = NamedArtifacts()
     for card in store.cards() if candidates else ():
@@ -87,7 +94,8 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
     if named.unread:
         still = sum(one.is_there() for one, _ in unnamed.values())
         reason = f"{still:,} artifacts were left that no session is known to name, because {named.why_unread()} and may name them"
-        return Sweep(0, (f"{reason}. Mend or delete that, then run `foveal store vacuum`.",) if still else ())
+        unread = (f"{reason}. Mend or delete that, then run `foveal store vacuum`.",) if still else ()
+        return Sweep(0, (*left, *unread))
     removed, newer, failed = 0, 0, list[str]()
     for name, (one, until_ms) in unnamed.items():
         try:
@@ -97,7 +105,7 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
                 newer += name in doomed and one.is_there()
         except StoreError as error:
             failed.append(str(error))
-    left = [
+    left += [
         f"{len(failed):,} artifacts could not be removed ({error}). `foveal store vacuum` tries again."
         for error in failed[:1]
     ]
