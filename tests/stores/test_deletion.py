@@ -527,3 +527,18 @@ def test_a_store_that_goes_away_behind_a_deletion_is_told_with_the_proof_of_it(m
         done = delete_sessions(store, ["goes"])
         assert (done.sessions, len(done.tombstones), done.artifacts) == (("goes",), 1, 0)
         assert "the database does not answer" in done.left[0]
+
+
+def test_the_size_of_a_store_is_told_while_its_files_come_and_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is listed and gone by the time it is measured counts nothing."""
+    with SqliteStore(path) as store:
+        names = [store.artifacts.put([data]).sha256 for data in (b"stays", b"goes")]
+        stat = Path.stat
+
+        def late(place: Path, **options: bool) -> os.stat_result:
+            if place.name == names[1]:
+                place.unlink(missing_ok=True)
+            return stat(place, **options)
+
+        monkeypatch.setattr(Path, "stat", late)
+        assert store.stats().sizes["artifacts"] == len(b"stays")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from foveal.stores.disk import size_of_folder
 from foveal.stores.sqlite.index import FileIndex, remove_index_files
 
 logger = logging.getLogger("foveal.search")
@@ -75,7 +76,7 @@ class IndexCache:
 
     def size_bytes(self) -> int:
         """Return the bytes of all files."""
-        return sum(file.stat().st_size for file in self.folder.glob("*") if file.is_file())
+        return size_of_folder(self.folder)
 
     def _sweep_at_times(self) -> None:
         if time.monotonic() - self._swept_s >= SWEEP_S:

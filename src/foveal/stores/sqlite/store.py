@@ -27,6 +27,7 @@ from foveal.stores.artifacts import FileArtifacts, artifacts_folder
 from foveal.stores.chain import by_name
 from foveal.stores.checks import check_drafts, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
+from foveal.stores.disk import size_of_folder
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
@@ -315,8 +316,7 @@ class SqliteStore:
         names = {"log": self.path, "wal": Path(f"{self.path}-wal")}
         sizes = {name: file.stat().st_size if file.exists() else 0 for name, file in names.items()}
         for name, suffix in (("artifacts", ARTIFACTS), ("indexes", INDEXES)):
-            folder = self.path.with_name(self.path.name + suffix)
-            sizes[name] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            sizes[name] = size_of_folder(self.path.with_name(self.path.name + suffix))
         held = sum(card.holder is not None for card in cards)
         return StoreStats(len(cards), held, sum(card.entries for card in cards), len(self.tombstones()), sizes)
 
