@@ -14,7 +14,7 @@ import pytest
 import foveal
 from foveal.recall.search import search, search_store
 from foveal.recall.search.earlier import Moment, search_earlier
-from foveal.stores import Store, deletion
+from foveal.stores import Store, deletion, unnamed_artifacts
 from foveal.stores.database import Database
 from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.memory import MemoryStore
@@ -542,3 +542,23 @@ def test_the_size_of_a_store_is_told_while_its_files_come_and_go(path: Path, mon
 
         monkeypatch.setattr(Path, "stat", late)
         assert store.stats().sizes["artifacts"] == len(b"stays")
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_an_artifact_stays_that_an_open_session_had_put_before_the_deleted_one(
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deleted session put it again and named it: whose the first put was cannot be told, so that it stays for a day."""
+    with SqliteStore(path) if kind == "file" else MemoryStore() as store:
+        with foveal.Session(store, "second", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("call", "run", "{}")))
+            stored = foveal.keep_stream(store, [LARGE.encode()])
+            speak(store, "first", "a", LARGE)
+            done = delete_sessions(store, ["first"])
+            assert (done.artifacts, done.put_again) == (0, 1)
+            entry = session.append(foveal.result("call", stored))
+            assert session.recall(entry.id) == LARGE
+        speak(store, "third", "a", "another line\n" * 30_000)
+        with foveal.Session(store, "second", model="gpt-5"):
+            monkeypatch.setattr(unnamed_artifacts, "SETTLING_MS", -1_000)  # it was put long before
+            assert delete_sessions(store, ["third"]).artifacts == 1

@@ -32,7 +32,8 @@ class Deletion(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
     """Why something of them is left, and how it goes: sentences for people."""
     put_again: int = 0
-    """Artifacts that stay for a day, because somebody put them after the sessions had named them, perhaps to name them too."""
+    """Artifacts that stay for a day, because they were put after the sessions had named them, or while others were open a moment
+    ago: perhaps by somebody who is about to name them."""
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:

@@ -2,8 +2,9 @@
 
 An artifact is put before the entry that names it. So one without a name may be one that somebody is about to name: it is removed
 only when it was put more than a day ago or, with the last session that named it, if nobody has put it since the last entry that
-named it: whatever else was written into that session since then says nothing of it. Nothing is removed while a log cannot be read
-to its end, because it may name anything.
+named it: whatever else was written into that session since then says nothing of it. While others are open, one that was put
+within the last minute stays, too: one of them may have put it first. Nothing is removed while a log cannot be read to its end,
+because it may name anything.
 """
 
 import time
@@ -18,6 +19,10 @@ from foveal.values.errors import IndexLeft, NotFound, StoreCorrupt, StoreError
 
 GRACE_MS = 24 * 3_600_000
 """Age of an artifact from which nobody is about to name it: far longer than an append takes, and than clocks are apart."""
+
+
+SETTLING_MS = 60_000
+"""Age of an artifact from which a session that is open has named it: an append waits for a store for half as long at most."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -87,8 +92,11 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
             f"Artifacts that no session names were not looked for ({error}). `foveal store vacuum` removes them later."
         )
     candidates = kept | {name: (one, max(until_ms, long_ago_ms)) for name, (one, until_ms) in doomed.items()}
-    named = NamedArtifacts()
-    for card in store.cards() if candidates else ():
+    named, cards = NamedArtifacts(), store.cards() if candidates else []
+    if any(card.holder is not None for card in cards):
+        settled_ms = long_ago_ms + GRACE_MS - SETTLING_MS
+        candidates = {name: (one, min(until_ms, settled_ms)) for name, (one, until_ms) in candidates.items()}
+    for card in cards:
         named.read(store, card.id, entries=card.entries, updated_ms=card.updated_ms)
     unnamed = {name: one for name, one in candidates.items() if name not in named.found}
     if named.unread:
