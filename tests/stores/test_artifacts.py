@@ -259,3 +259,12 @@ def test_a_put_within_a_deletion_is_not_taken_away(folder: Path, monkeypatch: py
     assert artifacts.delete(name, unless_put_after_ms=1 << 50)
     other.join()
     assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_nothing_is_written_beside_an_artifact_that_is_gone(folder: Path) -> None:
+    """Whoever read it while it was deleted leaves no file that nobody would remove."""
+    artifacts = FileArtifacts(folder)
+    name = artifacts.put([b"content"]).sha256
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    artifacts.write_sidecar(name, b"derived")
+    assert files(folder) == []

@@ -93,7 +93,11 @@ class FileArtifacts:
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
-                temporary.replace(place)
+                with _locked(place.parent):  # nothing is left of an artifact that was deleted while it was read
+                    if self._place(sha256).is_file():
+                        temporary.replace(place)
+                    else:
+                        temporary.unlink()
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise

@@ -142,7 +142,9 @@ class MemoryArtifacts:
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
         check_artifact(sha256)
-        self._sidecars[sha256] = data
+        with self._lock:
+            if sha256 in self._kept:
+                self._sidecars[sha256] = data
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         check_artifact(sha256)

@@ -103,9 +103,10 @@ class ObjectArtifacts:
         return None
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
-        path = self._sidecar(sha256)
+        path = self._path(sha256)
         with suppress(BaseError):
-            obstore.put(self._objects, path, data)
+            if self._attributes(path) is not None:
+                obstore.put(self._objects, self._sidecar(sha256), data)
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         path = self._path(sha256)

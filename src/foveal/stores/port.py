@@ -231,7 +231,8 @@ class Artifacts(Protocol):
         ...
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
-        """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised."""
+        """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised; of one
+        that is gone, nothing is kept."""
         ...
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:

@@ -971,6 +971,8 @@ class StoreContract:
                 assert store.artifacts.sidecar(one) == data
             assert store.artifacts.sidecar(two) is None
             assert store.artifacts.sidecar("0" * 64) is None
+            store.artifacts.write_sidecar("0" * 64, b"of an artifact that was deleted while it was read")
+            assert store.artifacts.sidecar("0" * 64) is None
             assert b"".join(store.artifacts.read(one)) == b"one"
             with refused(NotFound):
                 store.artifacts.read(sha256(b"last\0\xff").hexdigest())
