@@ -562,3 +562,17 @@ def test_an_artifact_stays_that_an_open_session_had_put_before_the_deleted_one(
         with foveal.Session(store, "second", model="gpt-5"):
             monkeypatch.setattr(unnamed_artifacts, "SETTLING_MS", -1_000)  # it was put long before
             assert delete_sessions(store, ["third"]).artifacts == 1
+
+
+def test_files_of_others_among_the_artifacts_stop_no_deletion(path: Path) -> None:
+    """A file manager, or a file server, leaves files there whose names are no hashes: they stay, and are no artifacts."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "a", LARGE)
+        (name,) = store.artifacts.names()
+        strangers = [store.artifacts._place(name).with_name(other) for other in (".DS_Store", ".nfs0000a1", "README")]
+        for stranger in strangers:
+            stranger.write_bytes(b"not ours")
+        assert delete_sessions(store, ["goes"]).artifacts == 1
+        assert vacuum_store(store).left == ()
+        assert all(stranger.exists() for stranger in strangers)
+    assert examine(path).damage == ()

@@ -20,7 +20,7 @@ from io import FileIO
 from pathlib import Path
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact, check_span
+from foveal.stores.checks import check_artifact, check_span, is_artifact
 from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
 from foveal.stores.port import ArtifactCard, Artifacts, KeptArtifact
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
@@ -122,7 +122,7 @@ class FileArtifacts:
 
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""
-        return sorted(path.name for path in self._folder.glob("??/*") if not path.suffix)
+        return sorted(path.name for path in self._folder.glob("??/*") if is_artifact(path.name))
 
     def claim(self, store: str) -> str:
         """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
