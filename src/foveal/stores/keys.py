@@ -129,6 +129,11 @@ class RememberedKeys:
 def read_keys(place: str | Path) -> LocalKeys:
     """Read the keys of a file, or of an environment variable that is named as `env:NAME`."""
     text = str(place)
+    if not text.strip():
+        raise BadInput(
+            "the place of keys is empty (`keys`, or $FOVEAL_KEYS); name a file that holds them, or env:NAME, or leave it out "
+            "altogether for a store without keys"
+        )
     if isinstance(place, str) and text.startswith("env:"):
         name = text.removeprefix("env:")
         if name not in os.environ:
