@@ -274,6 +274,30 @@ def test_a_note_that_was_replaced_in_the_new_store_stays_replaced(source: Store)
         assert target.scope("x").notes() == [newer]
 
 
+def test_a_note_that_was_forgotten_in_the_new_store_is_not_brought_back(source: Store) -> None:
+    """It is told; what was kept since, in a session that went on, is copied."""
+    with MemoryStore() as target:
+        move_sessions(source, target)
+        assert target.scope("x").forget("k")
+        done = move_sessions(source, target)
+        assert (done.forgotten, done.is_whole) == (("scope x: k",), True)
+        assert target.scope("x").notes() == []
+        fill(source, "scoped", "goes-on")
+        later = source.cards("scoped")[0].updated_ms + 1
+        source.scope("x").keep(KeptNote("new", "green", "scoped", "host", later))
+        assert move_sessions(source, target).forgotten == ("scope x: k",)
+        assert [note.key for note in target.scope("x").notes()] == ["new"]
+
+
+def test_notes_that_a_stopped_move_did_not_come_to_are_copied_by_the_next(source: Store) -> None:
+    """The new store has the sessions and no notes, and nothing was forgotten in it."""
+    with MemoryStore() as target:
+        move = moving._Move(source, target)
+        for card in source.cards():
+            move.bring(card, holds=True)
+        assert (move_sessions(source, target).forgotten, len(target.scope("x").notes())) == ((), 1)
+
+
 def test_a_missing_artifact_is_told_until_it_is_there(source: Store, filled: Path) -> None:
     """Its session is not counted as whole; when the file is back, the next run copies it although the entries are there."""
     lost = min(artifacts_folder(filled).glob("*/*"))

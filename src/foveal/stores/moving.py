@@ -71,6 +71,8 @@ class StoreMove(msgspec.Struct, frozen=True):
     outlived: tuple[str, ...] = ()
     """Sessions that were deleted in the old store after they were copied: the new store still has them, and no tombstone."""
 
+    forgotten: tuple[str, ...] = ()
+    """Notes that the new store has not got, where notes of their scopes were forgotten since they were copied: they stay so."""
     unheld: tuple[str, ...] = ()
     """Sessions that were copied as they were at the moment, because the old store cannot be written, and so not be held."""
 
@@ -163,6 +165,9 @@ class _Move:
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
         self._deleted, self._outlived, self._unheld = list[str](), list[str](), list[str]()
         names = [card.id for card in source.cards()]
+        self._forgotten = list[str]()
+        self._before = dict[str, int]()
+        """Sessions of which this run copies something, with the time of the last use of their copies before; 0 for new ones."""
         theirs = self._tombstones_of(source, names)
         self._tombstones = {
             name: [one for one in found if one not in theirs.get(name, ())]
@@ -173,7 +178,7 @@ class _Move:
     def outcome(self) -> StoreMove:
         told = (
             *(self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived),
-            self._unheld,
+            *(self._forgotten, self._unheld),
         )
         return StoreMove(self._sessions, self._copied, len(self._artifacts), *map(tuple, told))
 
@@ -200,17 +205,25 @@ class _Move:
                 self._left.append(f"session {card.id}: {error}")
 
     def bring_notes(self, scope: str) -> None:
-        """Copy the notes of a scope; one that was replaced in the new store stays replaced."""
+        """Copy the notes of a scope; one that was replaced or forgotten in the new store stays so.
+
+        A store keeps no proof that a note was forgotten. It counts its changes: if there were no others than that each note was
+        kept, none was. Otherwise, only what is new in a session that has gone on is known to be new.
+        """
         target = self._target.scope(scope)
         try:
             known = {note.key: note for note in target.notes()}
+            is_untouched = target.changes() <= len(known)
             notes = self._source.scope(scope).notes()
         except StoreCorrupt as error:
             self._damaged.append(str(error))
             return
         for note in notes:
             other = known.get(note.key)
-            if other is None or (other != note and other.time_ms <= note.time_ms):
+            is_new = is_untouched or note.time_ms > self._before.get(note.session, note.time_ms)
+            if other is None and not is_new:
+                self._forgotten.append(f"scope {scope}: {note.key}")
+            elif other is None or (other != note and other.time_ms <= note.time_ms):
                 try:
                     target.keep(note)
                 except NotFound:
@@ -281,6 +294,7 @@ class _Move:
             return
         if known is None or known.entries < card.entries or known.scope != card.scope:
             secret = source.secret(card.id)
+            self._before[card.id] = 0 if known is None else known.updated_ms
             if known is None:  # its tombstone is known by this time, should it be deleted before it is whole
                 target.acquire(card.id, secret=secret, scope=card.scope).release()
                 target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
