@@ -43,6 +43,8 @@ def run(args: Namespace, out: Output) -> int:
             hits = search_store(
                 store, args.search, sessions=known.keys(), limit=args.limit, on_unreadable=unreadable.__setitem__
             )
+            if cards and not hits and len(unreadable) == len(cards):  # none of them could be searched
+                raise next(iter(unreadable.values()))
             cards = [known[hit.session] for hit in hits]
         branches = [list_branches(store.rows(card.id)) for card in cards] if args.branches else []
     if out.is_json:

@@ -253,8 +253,12 @@ class ArtifactShelf(Artifacts, Protocol):
         ...
 
 
-class OutsideShelf(ArtifactShelf, Protocol):
-    """A place of artifacts that is not part of its store: a folder, or a bucket."""
+class OutsideShelf(Artifacts, Protocol):
+    """A shelf that is not part of its store: a folder, or a bucket."""
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        ...
 
     def claim(self, store: str) -> str:
         """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
