@@ -5,6 +5,7 @@ import pytest
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.port import KeptNote
 from foveal.values.entry import ToolCall, assistant, result, user
 
 
@@ -82,3 +83,15 @@ def test_a_mistake_is_explained(run, words, said):
     """Too few places, too many, one that is not there, and an address that nobody knows."""
     done = run("store", *words)
     assert (done.code, said in done.err) == (2, True)
+
+
+def test_a_note_that_was_forgotten_is_named_by_migrate(run, kept, tmp_path):
+    """It stays forgotten, and the command is done."""
+    with open_store(kept) as store:
+        store.acquire("scoped", scope="x").release()
+        store.scope("x").keep(KeptNote("colour", "blue", "scoped", "host", 5))
+    assert run("store", "migrate", kept, tmp_path / "new.db").code == 0
+    with open_store(tmp_path / "new.db") as store:
+        assert store.scope("x").forget("colour")
+    done = run("store", "migrate", kept, tmp_path / "new.db")
+    assert (done.code, "1 notes were not copied" in done.out, "scope x: colour" in done.out) == (0, True, True)

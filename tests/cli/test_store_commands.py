@@ -1,12 +1,15 @@
 """`foveal sessions`, `recall`, `doctor` and `models`."""
 
+import re
 import subprocess
 import sys
+from base64 import b64encode
 
 import apsw
 import pytest
 
 from foveal import open_store, user
+from foveal.cli import doctor
 from foveal.session.session import Session
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.sqlite.index import index_file
@@ -134,6 +137,24 @@ def test_doctor_knows_the_indexes_of_search(run, kept):
     assert run("doctor", kept, "--json").json["indexes"]["orphans"] == [str(orphan)]
 
 
+def test_doctor_sweeps_no_index_of_a_session_that_was_made_while_it_read(run, kept, monkeypatch):
+    """Its name is not among those that were read, and its index is in use."""
+    examine, made = doctor.examine, list[int]()
+
+    def slow(path):
+        found = examine(path)
+        if not made:
+            with open_store(kept) as store, Session(store, "new", model="gpt-5") as session:
+                session.append(user("a line"))
+            assert run("search", "new", "line", "--store", kept).code == 0
+            made.append(index_file(kept, "new").stat().st_ino)
+        return found
+
+    monkeypatch.setattr(doctor, "examine", slow)
+    assert run("doctor", kept, "--sweep").code == 0
+    assert made == [index_file(kept, "new").stat().st_ino]
+
+
 def test_doctor_sweeps_what_nobody_needs(run, kept):
     """Indexes of sessions that are not there and the temporary files of dead writers; everything else stays."""
     run("search", "alpha", "line", "--store", kept)
@@ -150,3 +171,29 @@ def test_doctor_sweeps_what_nobody_needs(run, kept):
     assert (done.code, done.out.splitlines()[-1]) == (0, "removed 2 files that nobody needs")
     assert [path.exists() for path in (own, stranger, orphan, stray)] == [True, True, False, False]
     assert run("search", "alpha", "line", "--store", kept).code == 0
+
+
+def test_a_search_names_sessions_whose_keys_are_missing(run, tmp_path, monkeypatch):
+    """The others are searched; the exit code is 1, and the message says which key is missing and where it is to be."""
+    place = tmp_path / "agent.db"
+    for name in ("lost", "known"):
+        keys = tmp_path / name
+        keys.write_text(b64encode(name.encode().ljust(32)).decode())
+        with open_store(place, keys=keys) as store, Session(store, f"s-{name}", model="gpt-5") as session:
+            session.append(user(f"the walrus is {name}"))
+    monkeypatch.setenv("FOVEAL_KEYS", str(tmp_path / "known"))
+    done = run("sessions", "--search", "walrus", "--store", place)
+    assert done.code == 1
+    assert "the walrus is known" in done.out
+    assert re.search(r"not searched: s-lost: .*under the key [0-9a-f]{16}.*FOVEAL_KEYS", done.out)
+    found = run("sessions", "--search", "walrus", "--store", place, "--json").json
+    assert [hit["id"] for hit in found["sessions"]] == ["s-known"]
+    assert list(found["unreadable"]) == ["s-lost"]
+    monkeypatch.delenv("FOVEAL_KEYS")
+    done = run("sessions", "--search", "walrus", "--store", place)
+    assert (done.code, done.out) == (2, "")  # nothing could be searched
+    assert "is encrypted; open the store with its keys" in done.err
+    with open_store(place) as store, Session(store, "s-plain", model="gpt-5") as session:
+        session.append(user("the walrus is plain"))
+    done = run("sessions", "--search", "walrus", "--store", place)
+    assert (done.code, "the walrus is plain" in done.out, "and 1 more like it" in done.out) == (1, True, True)

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import sys
+import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from hashlib import sha256
@@ -222,3 +224,47 @@ def test_bytes_that_are_no_text_are_shown_with_replacement_characters(data: byte
     tally = CardBuilder()
     tally.add(data)
     assert tally.card().head == data.decode(errors="replace")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders cannot be locked there")
+def test_a_put_within_a_deletion_is_not_taken_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion has looked at the time of the old file already: the put waits for it, and makes the file again."""
+    artifacts, unlink = FileArtifacts(folder), Path.unlink
+    name = artifacts.put([b"shared"]).sha256
+    has_come = threading.Event()
+
+    def put() -> None:
+        artifacts.put([b"shared"])
+        has_come.set()
+
+    other = threading.Thread(target=put)
+
+    def noted(lock: Callable[..., Any]) -> Callable[..., Any]:
+        def locked(*given: Any) -> Any:
+            if threading.current_thread() is other and given[1] == fcntl.LOCK_EX:
+                has_come.set()
+            return lock(*given)
+
+        return locked
+
+    def late(place: Path, *, missing_ok: bool = False) -> None:
+        if place.name == name:
+            other.start()
+            assert has_come.wait(60)
+        unlink(place, missing_ok=missing_ok)
+
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(fcntl, "flock", noted(fcntl.flock))
+    monkeypatch.setattr(Path, "unlink", late)
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    other.join()
+    assert b"".join(artifacts.read(name)) == b"shared"
+
+
+def test_nothing_is_written_beside_an_artifact_that_is_gone(folder: Path) -> None:
+    """Whoever read it while it was deleted leaves no file that nobody would remove."""
+    artifacts = FileArtifacts(folder)
+    name = artifacts.put([b"content"]).sha256
+    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+    artifacts.write_sidecar(name, b"derived")
+    assert files(folder) == []

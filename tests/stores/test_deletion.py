@@ -1,5 +1,6 @@
 """Deleting and expiring sessions: nothing of them is left, nothing else is lost, and nobody brings them back."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,18 +12,23 @@ import apsw
 import pytest
 
 import foveal
-from foveal.recall.search import search
-from foveal.stores import Store, deletion
+from foveal.recall.search import search, search_store
+from foveal.recall.search.earlier import Moment, search_earlier
+from foveal.stores import Store, deletion, unnamed_artifacts
 from foveal.stores.database import Database
 from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import Draft, Tombstone
+from foveal.stores.port import Draft, SessionCard, Tombstone
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.doctor import examine, salvage
+from foveal.stores.sqlite.index import index_file
 from foveal.stores.unnamed_artifacts import GRACE_MS, vacuum_store
+from foveal.values.codec import encode
+from foveal.values.entry import Message, ToolResult
 from foveal.values.errors import NotFound, SessionHeld, StoreBusy, StoreUnavailable
 
 LARGE = "a line that two sessions saw\n" * 12_000
+REMEMBERS = foveal.Policy(memory="x")
 
 
 def speak(store: Store, name: str, word: str, large: str = "") -> None:
@@ -386,3 +392,187 @@ def test_a_session_that_is_deleted_while_it_is_read_is_no_damage(path: Path, *, 
             other.acquire("chat").append(rows[:1])
         with pytest.raises(NotFound, match="deleted while it was read"):
             list(reading)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_an_artifact_that_was_put_again_stays_although_the_deleted_session_went_on(path: Path, kind: str) -> None:
+    """What the session wrote after it had named the artifact says nothing of the put of somebody else in between."""
+    with SqliteStore(path) if kind == "file" else MemoryStore() as store:
+        stored = foveal.keep_stream(store, [LARGE.encode()])
+        writer = store.acquire("first")
+        writer.append([Draft("e1", None, 1, "me", encode(Message("tool", (ToolResult("call", (stored,)),))))])
+        foveal.keep_stream(store, [LARGE.encode()])  # by the session that is about to name it
+        writer.append([Draft("e2", "e1", time.time_ns() // 1_000_000 + 60_000, "me", encode(foveal.user("goes on")))])
+        writer.release()
+        done = delete_sessions(store, ["first"])
+        assert (done.artifacts, done.put_again) == (0, 1)
+        assert len(b"".join(store.artifacts.read(stored.sha256))) == len(LARGE)
+
+
+def spoken_and_searched(store: Store) -> None:
+    """Two sessions of a scope, and a word of one of them in the indexes of the session, of the scope and of all."""
+    for name, word in (("stays", "harmless"), ("goes", "zebrafish")):
+        with foveal.Session(store, name, model="gpt-5", policy=REMEMBERS) as session:
+            session.append(foveal.user(f"{word} is said"))
+    assert search(store, "goes", "zebrafish")
+    assert search_earlier(store, Moment("x", "stays", 1 << 50), "zebrafish")
+    assert search_store(store, "zebrafish")
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, verb: str, *, suffix: str) -> None:
+    """Let a verb of paths be refused below a folder, as to a user who has no right to change it."""
+    allowed = getattr(Path, verb)
+
+    def refused(place: Path, *given: object, **options: object) -> object:
+        if place.parent.name.endswith(suffix):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        return allowed(place, *given, **options)
+
+    monkeypatch.setattr(Path, verb, refused)
+
+
+def test_a_deletion_that_may_not_remove_an_index_empties_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder cannot be changed, and the files in it can: no word is left, and the others find theirs again."""
+    with SqliteStore(path) as store:
+        spoken_and_searched(store)
+        refuse(monkeypatch, "unlink", suffix=".index")
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.left) == (("goes",), 1, ())
+        assert files_with(path.parent, b"zebrafish") == []
+        monkeypatch.undo()
+        assert search(store, "stays", "harmless")
+        assert search_store(store, "harmless")
+        assert search_earlier(store, Moment("x", "me", 1 << 50), "harmless")
+
+
+def test_a_deletion_tells_of_an_index_that_it_cannot_remove(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Session, artifacts and bytes of the log are gone; the outcome names what is left, and `vacuum` removes it later."""
+    with SqliteStore(path) as store:
+        speak(store, "large", "a", LARGE)
+        spoken_and_searched(store)
+        refuse(monkeypatch, "unlink", suffix=".index")
+        refuse(monkeypatch, "open", suffix=".index")
+        done = delete_sessions(store, ["goes", "large"])
+        assert (set(done.sessions), len(done.tombstones), done.artifacts) == ({"goes", "large"}, 2, 1)
+        (told,) = done.left
+        assert "may be in" in told
+        assert "Permission denied" in told
+        assert f"foveal store vacuum {path}" in told
+        assert b"zebrafish" not in path.read_bytes()
+        assert "Permission denied" in vacuum_store(store).left[0]
+        monkeypatch.undo()
+        assert files_with(path.parent, b"zebrafish")
+        vacuum_store(store)
+        assert files_with(path.parent, b"zebrafish") == []
+
+
+def test_a_file_in_the_place_of_the_folder_of_indexes_stops_no_deletion(path: Path) -> None:
+    """There is no index then, of which something could be left."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "a")
+        path.with_name(path.name + ".index").write_text("not ours")
+        assert delete_sessions(store, ["goes"]).left == ()
+        vacuum_store(store)
+    assert path.with_name(path.name + ".index").read_text() == "not ours"
+
+
+def test_words_that_a_killed_deletion_left_in_indexes_go_with_vacuum(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the session, of its scope and of all; the index of a session that is there stays as it is."""
+    with SqliteStore(path) as store:
+        spoken_and_searched(store)
+        assert search(store, "stays", "harmless")
+        with monkeypatch.context() as patch:
+            patch.setattr("foveal.stores.sqlite.store.remove_indexes", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                store.delete(["goes"])
+        kept = index_file(path, "stays").stat().st_ino
+        store.vacuum()
+        assert files_with(path.parent, b"zebrafish") == []
+        assert index_file(path, "stays").stat().st_ino == kept
+        assert search_store(store, "harmless")
+
+
+def test_a_place_of_artifacts_that_cannot_be_listed_stops_no_deletion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the session are removed by their names; what others have left stays, and the outcome says so."""
+
+    def away() -> list[str]:
+        raise StoreUnavailable("the bucket does not answer. Nothing was changed: read it again")
+
+    with MemoryStore() as store:
+        speak(store, "goes", "a", LARGE)
+        monkeypatch.setattr(store.artifacts, "names", away)
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.artifacts) == (("goes",), 1, 1)
+        assert "the bucket does not answer" in done.left[0]
+        assert "foveal store vacuum" in done.left[0]
+
+
+def test_a_store_that_goes_away_behind_a_deletion_is_told_with_the_proof_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which artifacts the others name cannot be read then: they stay, and the outcome has the tombstones."""
+    with MemoryStore() as store:
+        speak(store, "goes", "a", LARGE)
+        delete = store.delete
+
+        def delete_and_go(*given: object, **options: object) -> list[Tombstone]:
+            gone = delete(*given, **options)  # type: ignore[arg-type]
+            monkeypatch.setattr(store, "cards", away)
+            return gone
+
+        def away(_session: str | None = None) -> list[SessionCard]:
+            raise StoreUnavailable("the database does not answer")
+
+        monkeypatch.setattr(store, "delete", delete_and_go)
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, len(done.tombstones), done.artifacts) == (("goes",), 1, 0)
+        assert "the database does not answer" in done.left[0]
+
+
+def test_the_size_of_a_store_is_told_while_its_files_come_and_go(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is listed and gone by the time it is measured counts nothing."""
+    with SqliteStore(path) as store:
+        names = [store.artifacts.put([data]).sha256 for data in (b"stays", b"goes")]
+        stat = Path.stat
+
+        def late(place: Path, **options: bool) -> os.stat_result:
+            if place.name == names[1]:
+                place.unlink(missing_ok=True)
+            return stat(place, **options)
+
+        monkeypatch.setattr(Path, "stat", late)
+        assert store.stats().sizes["artifacts"] == len(b"stays")
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_an_artifact_stays_that_an_open_session_had_put_before_the_deleted_one(
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deleted session put it again and named it: whose the first put was cannot be told, so that it stays for a day."""
+    with SqliteStore(path) if kind == "file" else MemoryStore() as store:
+        with foveal.Session(store, "second", model="gpt-5") as session:
+            session.append(foveal.assistant("", foveal.ToolCall("call", "run", "{}")))
+            stored = foveal.keep_stream(store, [LARGE.encode()])
+            speak(store, "first", "a", LARGE)
+            done = delete_sessions(store, ["first"])
+            assert (done.artifacts, done.put_again) == (0, 1)
+            entry = session.append(foveal.result("call", stored))
+            assert session.recall(entry.id) == LARGE
+        speak(store, "third", "a", "another line\n" * 30_000)
+        with foveal.Session(store, "second", model="gpt-5"):
+            monkeypatch.setattr(unnamed_artifacts, "SETTLING_MS", -1_000)  # it was put long before
+            assert delete_sessions(store, ["third"]).artifacts == 1
+
+
+def test_files_of_others_among_the_artifacts_stop_no_deletion(path: Path) -> None:
+    """A file manager, or a file server, leaves files there whose names are no hashes: they stay, and are no artifacts."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "a", LARGE)
+        (name,) = store.artifacts.names()
+        strangers = [store.artifacts._place(name).with_name(other) for other in (".DS_Store", ".nfs0000a1", "README")]
+        for stranger in strangers:
+            stranger.write_bytes(b"not ours")
+        assert delete_sessions(store, ["goes"]).artifacts == 1
+        assert vacuum_store(store).left == ()
+        assert all(stranger.exists() for stranger in strangers)
+    assert examine(path).damage == ()

@@ -52,3 +52,10 @@ def test_a_file_of_keys_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None
     (tmp_path / "plain").write_text("A" * 43 + "=", "utf-8")
     wrapped = read_keys(tmp_path / "plain").wrap(b"data key", b"s")
     assert read_keys(tmp_path / "keys").unwrap(wrapped, b"s") == b"data key"
+
+
+@pytest.mark.parametrize("place", ["", " "])
+def test_an_empty_place_of_keys_is_said_to_be_empty(place: str) -> None:
+    """A variable that was set to nothing is not taken for the folder that the process is in, nor for no keys at all."""
+    with pytest.raises(BadInput, match=r"is empty .*FOVEAL_KEYS"):
+        read_keys(place)

@@ -2,7 +2,7 @@
 
 import io
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from secrets import token_bytes
 
@@ -274,6 +274,30 @@ def test_a_note_that_was_replaced_in_the_new_store_stays_replaced(source: Store)
         assert target.scope("x").notes() == [newer]
 
 
+def test_a_note_that_was_forgotten_in_the_new_store_is_not_brought_back(source: Store) -> None:
+    """It is told; what was kept since, in a session that went on, is copied."""
+    with MemoryStore() as target:
+        move_sessions(source, target)
+        assert target.scope("x").forget("k")
+        done = move_sessions(source, target)
+        assert (done.forgotten, done.is_whole) == (("scope x: k",), True)
+        assert target.scope("x").notes() == []
+        fill(source, "scoped", "goes-on")
+        later = source.cards("scoped")[0].updated_ms + 1
+        source.scope("x").keep(KeptNote("new", "green", "scoped", "host", later))
+        assert move_sessions(source, target).forgotten == ("scope x: k",)
+        assert [note.key for note in target.scope("x").notes()] == ["new"]
+
+
+def test_notes_that_a_stopped_move_did_not_come_to_are_copied_by_the_next(source: Store) -> None:
+    """The new store has the sessions and no notes, and nothing was forgotten in it."""
+    with MemoryStore() as target:
+        move = moving._Move(source, target)
+        for card in source.cards():
+            move.bring(card, holds=True)
+        assert (move_sessions(source, target).forgotten, len(target.scope("x").notes())) == ((), 1)
+
+
 def test_a_missing_artifact_is_told_until_it_is_there(source: Store, filled: Path) -> None:
     """Its session is not counted as whole; when the file is back, the next run copies it although the entries are there."""
     lost = min(artifacts_folder(filled).glob("*/*"))
@@ -366,3 +390,65 @@ def test_damage_is_told_for_any_store(source: Store) -> None:
         "session s1, entry 5: its bytes do not match its hash, or the hash of the entry before it"
     ]
     assert (report.sessions, report.entries) == (4, 90)
+
+
+@pytest.fixture(params=["tenant", "keys", "tenant and keys"])
+def private(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Store]:
+    """Open a file as a tenant, under keys, or both: each time by a new handle."""
+    keys = LocalKeys(b64encode(token_bytes(32)).decode(), "env:KEYS") if "keys" in request.param else None
+    tenant = "acme" if "tenant" in request.param else None
+    return lambda name: open_store(tmp_path / name, tenant=tenant, keys=keys)
+
+
+def test_a_deletion_in_the_new_store_holds_under_tenants_and_keys(private: Callable[[str], Store]) -> None:
+    """The handles of the second run have made no tombstone themselves, and the hashes of the two stores differ."""
+    with private("a.db") as source, private("b.db") as target:
+        for name in ("whole", "part", "stays"):
+            fill(source, name, *(f"e{i}" for i in range(3)))
+        assert move_sessions(source, target).sessions == 3
+    with private("b.db") as target:
+        target.delete(["whole"])
+    with private("a.db") as source, private("b.db") as target:
+        done = move_sessions(source, target)
+        assert (done.deleted, done.is_whole) == (("whole",), True)
+        assert {card.id for card in target.cards()} == {"part", "stays"}
+
+
+def test_a_part_that_was_deleted_in_the_new_store_is_not_brought_back_under_tenants_and_keys(
+    private: Callable[[str], Store],
+) -> None:
+    """A run was stopped after the first entries; their copy has the time of the original from the beginning."""
+    with private("a.db") as source, private("b.db") as target:
+        fill(source, "s", *(f"e{i}" for i in range(BATCH_ROWS + 9)))
+        source.backdate("s", created_ms=5, updated_ms=7)
+        rows = source.rows
+
+        def stopped(session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Row]:
+            for row in rows(session, after=after, upto=upto):
+                if row.seq == BATCH_ROWS + 1:
+                    raise KeyboardInterrupt
+                yield row
+
+        source.rows = stopped  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            move_sessions(source, target)
+    with private("b.db") as target:
+        assert target.cards("s")[0].entries == BATCH_ROWS
+        target.delete(["s"])
+    with private("a.db") as source, private("b.db") as target:
+        assert move_sessions(source, target).deleted == ("s",)
+        assert target.cards() == []
+
+
+def test_a_copy_whose_original_was_deleted_is_told_to_a_tenant(private: Callable[[str], Store]) -> None:
+    """Whether this handle has deleted it or another one; once the copy is deleted, its proofs are in the new store."""
+    with private("a.db") as source, private("b.db") as target:
+        for name in ("one", "two"):
+            fill(source, name, "e0")
+        move_sessions(source, target)
+        source.delete(["one"])
+        assert move_sessions(source, target).outlived == ("one",)
+    with private("a.db") as source, private("b.db") as target:
+        assert move_sessions(source, target).outlived == ("one",)
+        target.delete(["one"])
+        assert move_sessions(source, target).is_whole

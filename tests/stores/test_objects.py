@@ -330,15 +330,98 @@ def test_a_put_that_finds_its_bytes_while_they_are_being_deleted_keeps_them(monk
     assert b"".join(artifacts.read(name)) == b"shared"
 
 
-def test_a_deletion_that_was_killed_holds_up_no_put(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sign of a deletion under way is waited for, and not for ever."""
+def objects_in(artifacts: ObjectArtifacts) -> list[str]:
+    return [meta["path"] for page in obstore.list(artifacts._objects) for meta in page]
+
+
+def killed_deletion(artifacts: ObjectArtifacts, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Begin to delete an artifact, as a process does that is killed then; return the path of the sign that it leaves."""
+    with monkeypatch.context() as patch:
+        patch.setattr(obstore, "delete", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            artifacts.delete(name, unless_put_after_ms=1 << 50)
+    assert artifacts.names() == [name]  # a sign is no artifact
+    (sign,) = [path for path in objects_in(artifacts) if path.endswith(".deleting")]
+    return sign
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("comes", ["a put", "a deletion"])
+def test_whoever_comes_after_a_deletion_that_was_killed_removes_its_sign(
+    monkeypatch: pytest.MonkeyPatch, comes: str
+) -> None:
+    """It is waited for once and not by each that comes later; the artifact is there, or is gone."""
     artifacts = ObjectArtifacts("memory:///")
     name = artifacts.put([b"shared"]).sha256
-    obstore.put(artifacts._objects, f"{name[:2]}/{name}.deleting", b"")
+    sign = killed_deletion(artifacts, name, monkeypatch)
+    monkeypatch.setattr("foveal.stores.objects.DELETING_S", 0.1)
+    if comes == "a put":
+        assert artifacts.put([b"shared"]).sha256 == name
+        assert sign not in objects_in(artifacts)
+        assert b"".join(artifacts.read(name)) == b"shared"
+    else:
+        assert artifacts.delete(name, unless_put_after_ms=1 << 50)
+        assert objects_in(artifacts) == []
+
+
+def test_what_a_killed_process_left_beside_artifacts_is_swept_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signs, and times and offsets of artifacts that are gone; those of artifacts that are there stay."""
+    artifacts = ObjectArtifacts("memory:///")
+    stays, goes = (artifacts.put([data]).sha256 for data in (b"stays", b"goes"))
+    for name in (stays, goes):
+        artifacts.write_sidecar(name, b"derived")
+    obstore.put(artifacts._objects, f"{goes[:2]}/{goes}.deleting", b"")
+    obstore.delete(artifacts._objects, f"{goes[:2]}/{goes}")
+    artifacts.sweep()
+    assert len(objects_in(artifacts)) == 4
+    monkeypatch.setattr("foveal.stores.objects.STRAY_MS", -60_000)
+    artifacts.sweep()
+    assert objects_in(artifacts) == [f"{stays[:2]}/{stays}", f"{stays[:2]}/{stays}.offsets"]
+
+
+def test_a_deletion_that_was_held_up_for_too_long_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others have taken it for dead by then, and rely on the artifact."""
+    artifacts = ObjectArtifacts("memory:///")
+    name = artifacts.put([b"shared"]).sha256
     monkeypatch.setattr("foveal.stores.objects.DELETING_S", 0.0)
-    assert artifacts.put([b"shared"]).sha256 == name
-    assert artifacts.delete(name, unless_put_after_ms=1 << 50)
-    assert [meta["path"] for page in obstore.list(artifacts._objects) for meta in page] == []
+    assert not artifacts.delete(name, unless_put_after_ms=1 << 50)
+    assert objects_in(artifacts) == [f"{name[:2]}/{name}"]
+
+
+def test_a_put_under_other_keys_is_not_taken_away_by_a_deletion_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes differ each time, so that it writes over what is there: as the deletion is about to remove it."""
+    shelf, get = ObjectArtifacts("memory:///"), obstore.get
+    artifacts = EncryptedArtifacts(shelf, LocalKeys("A" * 42 + "A=", "test"))
+    name = artifacts.put([b"plain"]).sha256
+    delete, has_looked = obstore.delete, threading.Event()
+
+    def put() -> None:
+        artifacts.put([b"plain"])
+        has_looked.set()
+
+    other = threading.Thread(target=put)
+
+    def noted(store: Any, path: str, **options: Any) -> object:
+        try:
+            return get(store, path, **options)
+        finally:
+            if threading.current_thread() is other and path.endswith(".deleting"):
+                has_looked.set()
+
+    def late(store: Any, path: str) -> None:
+        if path.endswith(name) and not other.ident:
+            other.start()
+            assert has_looked.wait(60)
+        delete(store, path)
+
+    monkeypatch.setattr(obstore, "get", noted)
+    monkeypatch.setattr(obstore, "delete", late)
+    artifacts.delete(name, unless_put_after_ms=1 << 50)
+    other.join()
+    assert b"".join(artifacts.read(name)) == b"plain"
 
 
 def test_who_may_not_list_a_bucket_may_still_put(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,4 +500,15 @@ def test_a_provider_without_conditional_puts_is_written_over(monkeypatch: pytest
         )
         names = [artifacts.put([data]).sha256 for data in (b"one", b"two")]
         server.shutdown()
-    assert kept == {f"/bucket/{name[:2]}/{name}": data for name, data in zip(names, (b"one", b"two"), strict=True)}
+    for name, data in zip(names, (b"one", b"two"), strict=True):
+        assert kept[f"/bucket/{name[:2]}/{name}"] == data
+
+
+@pytest.mark.parametrize("kind", ["folder", "bucket"])
+def test_the_first_store_that_claims_a_place_has_it(tmp_path: Path, kind: str) -> None:
+    """Every later one is told whose it is; the mark is no artifact, and nothing removes it."""
+    place = FileArtifacts(tmp_path / "artifacts") if kind == "folder" else ObjectArtifacts("memory:///")
+    assert [place.claim(store) for store in ("one", "two", "one")] == ["one"] * 3
+    assert place.names() == []
+    place.sweep()
+    assert place.claim("two") == "one"

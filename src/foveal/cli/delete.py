@@ -53,8 +53,8 @@ def delete_listed(cards: Sequence[SessionCard], delete: Callable[[], Deletion], 
         out.line(f"{done.artifacts:,} artifacts went with them")
     if done.put_again:
         out.line(
-            f"{done.put_again:,} artifacts stay, because they were put since, as for a session that is about to name them; if "
-            "none does, `foveal store vacuum` removes them after a day"
+            f"{done.put_again:,} artifacts stay, because they were put since, or a moment ago, as for a session that is about to "
+            "name them; if none does, `foveal store vacuum` removes them after a day"
         )
     for reason in done.left:
         out.line(reason, "bad")

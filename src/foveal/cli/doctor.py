@@ -14,9 +14,17 @@ from foveal.cli.arguments import add_json, private_options
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.place import find_file, find_place
+from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.doctor import examine, salvage, sweep
-from foveal.stores.sqlite.index import INDEX_OF_ALL, IndexFiles, index_files, scope_key
-from foveal.values.errors import BadInput
+from foveal.stores.sqlite.index import (
+    INDEX_OF_ALL,
+    IndexFiles,
+    index_files,
+    list_index_files,
+    remove_index_files,
+    scope_key,
+)
+from foveal.values.errors import BadInput, IndexLeft
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -37,13 +45,11 @@ def run(args: Namespace, out: Output) -> int:
         )
     args.file = place
     target = find_file(args.salvage) if args.salvage else None
-    found = examine(args.file)
-    shelf = _shelf(found)
+    found, shelf = _examined(args.file)
     swept = None
     if args.sweep:
-        swept = sweep(args.file) + _remove(shelf)
-        found = examine(args.file)
-        shelf = _shelf(found)
+        swept = sweep(args.file) + _remove(found.path, shelf)
+        found, shelf = _examined(args.file)
     kept = salvage(args.file, target) if target else None
     if out.is_json:
         salvaged = None if kept is None else plain_report(kept)
@@ -54,14 +60,17 @@ def run(args: Namespace, out: Output) -> int:
     return 1 if found.damage else 0
 
 
-def _shelf(found: Report) -> IndexFiles:
-    """Return the search indexes of a store, which are of its sessions, of its scopes and of all."""
-    return index_files(Path(found.path), (*found.names, *map(scope_key, found.scopes), INDEX_OF_ALL))
+def _examined(file: Path) -> tuple[Report, IndexFiles]:
+    """Examine a store, and its search indexes, which are of its sessions, of its scopes and of all."""
+    path = resolved(file)
+    indexes = list_index_files(path)
+    found = examine(path)
+    return found, index_files(path, indexes, (*found.names, *map(scope_key, found.scopes), INDEX_OF_ALL))
 
 
-def _remove(shelf: IndexFiles) -> int:
-    for orphan in shelf.orphans:
-        Path(orphan).unlink(missing_ok=True)
+def _remove(path: str, shelf: IndexFiles) -> int:
+    if left := remove_index_files(map(Path, shelf.orphans)):
+        raise IndexLeft(left, path)
     return len(shelf.orphans)
 
 

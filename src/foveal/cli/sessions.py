@@ -1,12 +1,13 @@
 """List the sessions of a store: all of them, or by tag, by time, or by words that were said in them.
 
 With --branches, the ends of each log: a session that was rewound, or whose client went back, has more than one. `foveal label`
-gives a session its tags and its title.
+gives a session its tags and its title. Exit code 1 if --search could not read a session, because it is damaged or its key is not
+in $FOVEAL_KEYS: the others are searched, and it is named.
 """
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +18,7 @@ from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
+from foveal.values.errors import StoreError
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -32,20 +34,25 @@ def configure(parser: ArgumentParser) -> None:
     add_store(parser)
 
 
-def run(args: Namespace, out: Output) -> None:
+def run(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
         cards = _listed(store, args)
-        hits = list[SessionHit]()
+        hits, unreadable = list[SessionHit](), dict[str, StoreError]()
         if args.search is not None:
             known = {card.id: card for card in cards}
-            hits = search_store(store, args.search, sessions=known.keys(), limit=args.limit)
+            hits = search_store(
+                store, args.search, sessions=known.keys(), limit=args.limit, on_unreadable=unreadable.__setitem__
+            )
+            if cards and not hits and len(unreadable) == len(cards):  # none of them could be searched
+                raise next(iter(unreadable.values()))
             cards = [known[hit.session] for hit in hits]
         branches = [list_branches(store.rows(card.id)) for card in cards] if args.branches else []
     if out.is_json:
         found = {hit.session: {"hit": hit} for hit in hits}
         ends = {card.id: {"branches": listed} for card, listed in zip(cards, branches, strict=False)}
         rows = [msgspec.to_builtins(card) | found.get(card.id, {}) | ends.get(card.id, {}) for card in cards]
-        out.document({"sessions": rows})
+        unread = {name: str(error) for name, error in unreadable.items()}
+        out.document({"sessions": rows} | ({} if args.search is None else {"unreadable": unread}))
     elif not cards:
         out.line("no sessions yet" if not (args.tag or args.since or args.search) else "nothing found")
     elif args.branches:
@@ -54,6 +61,9 @@ def run(args: Namespace, out: Output) -> None:
         _print_hits(hits, cards, out)
     else:
         _print_cards(cards, out)
+    if unreadable and not out.is_json:
+        _tell_unreadable(unreadable, out)
+    return int(bool(unreadable))
 
 
 def _listed(store: Store, args: Namespace) -> list[SessionCard]:
@@ -91,6 +101,19 @@ def _print_hits(hits: Sequence[SessionHit], cards: Sequence[SessionCard], out: O
         out.line(f"{_name(card)}  {hit.role}, entry {hit.seq:,}, {utc_time(hit.time_ms / 1000)}", "strong")
         for line in hit.snippet.split("\n"):
             out.line(f"    {line}")
+
+
+def _tell_unreadable(unreadable: Mapping[str, StoreError], out: Output) -> None:
+    """Say which sessions were not searched, once for each reason."""
+    names = dict[str, list[str]]()
+    for name, error in unreadable.items():
+        names.setdefault(str(error).replace(repr(name), "…"), []).append(name)
+    for listed in names.values():
+        first, others = (
+            listed[0],
+            f" and {len(listed) - 1:,} more like it (--json names all)" if len(listed) > 1 else "",
+        )
+        out.line(f"not searched: {first}{others}: {unreadable[first]}", "bad")
 
 
 def _print_branches(cards: Sequence[SessionCard], branches: Sequence[Sequence[LogBranch]], out: Output) -> None:

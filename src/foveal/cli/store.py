@@ -7,6 +7,7 @@ somebody writes it, because TARGET has another session of that name, or because 
 """
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -88,8 +89,17 @@ def _tell_move(done: StoreMove, target: Path | DatabaseAddress, out: Output) -> 
         ),
     ):
         if names:
-            more = f" and {len(names) - _NAMED:,} more (--json names all)" if len(names) > _NAMED else ""
-            out.line(f"{len(names):,} sessions {what.format(', '.join(names[:_NAMED]) + more)}")
+            out.line(f"{len(names):,} sessions {what.format(_named(names))}")
+    if done.forgotten:
+        out.line(
+            f"{len(done.forgotten):,} notes were not copied, because the new store has not got them and notes of their scopes "
+            f"were forgotten there: {_named(done.forgotten)}."
+        )
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED:,} more (--json names all)" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> bool:

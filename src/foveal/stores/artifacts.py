@@ -4,12 +4,15 @@ An artifact is written to a temporary file, synced, and renamed to its place; th
 return, and a log may name it. The rename also replaces an artifact of the same hash: that one has the same bytes, or is damaged,
 or was renamed by a writer whose sync failed, and in each case the new file is the safe one.
 
-A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress.
+A writer locks its temporary file while it lives, so that the leftovers of a dead writer can be told from work in progress. The
+time of a file is that at which it got its name. The folder of an artifact is locked for that moment, and by a deletion from its
+look at that time until the file is gone: so no deletion takes away what was put since it looked.
 """
 
 import os
 import secrets
 import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -17,7 +20,7 @@ from io import FileIO
 from pathlib import Path
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.checks import check_artifact, check_span
+from foveal.stores.checks import check_artifact, check_span, is_artifact
 from foveal.stores.disk import NO_SPACE, OWNER_FOLDER, OWNER_ONLY, sync_file, sync_folder
 from foveal.stores.port import ArtifactCard, Artifacts, KeptArtifact
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
@@ -26,6 +29,8 @@ SUFFIX = ".artifacts"
 SIDECAR = ".offsets"
 READ_BYTES = 1 << 18
 TEMPORARY = "tmp-"
+CLAIM = "store"
+"""The name of what says whose artifacts lie in a place outside of a store: its id."""
 
 
 def artifacts_folder(path: Path) -> Path:
@@ -54,7 +59,10 @@ class FileArtifacts:
             with self._plain_errors():
                 place = self._place(card.sha256 if name is None else name())
                 self._make(place.parent)
-                temporary.replace(place)
+                with _locked(place.parent):
+                    now_ns = time.time_ns()
+                    os.utime(temporary, ns=(now_ns, now_ns))
+                    temporary.replace(place)
                 sync_folder(place.parent)
         except BaseException:
             with suppress(OSError):
@@ -85,7 +93,11 @@ class FileArtifacts:
             try:
                 with os.fdopen(handle, "wb") as file:
                     file.write(data)
-                temporary.replace(place)
+                with _locked(place.parent):  # nothing is left of an artifact that was deleted while it was read
+                    if self._place(sha256).is_file():
+                        temporary.replace(place)
+                    else:
+                        temporary.unlink()
             except BaseException:
                 temporary.unlink(missing_ok=True)
                 raise
@@ -94,9 +106,10 @@ class FileArtifacts:
         place = self._place(sha256)
         with self._plain_errors():
             try:
-                if place.stat().st_mtime_ns // 1_000_000 > unless_put_after_ms:
-                    return False
-                place.unlink()
+                with _locked(place.parent):
+                    if place.stat().st_mtime_ns // 1_000_000 > unless_put_after_ms:
+                        return False
+                    place.unlink()
             except FileNotFoundError:
                 return False
             self._sidecar(sha256).unlink(missing_ok=True)
@@ -109,7 +122,26 @@ class FileArtifacts:
 
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""
-        return sorted(path.name for path in self._folder.glob("??/*") if not path.suffix)
+        return sorted(path.name for path in self._folder.glob("??/*") if is_artifact(path.name))
+
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
+        mark = self._folder / CLAIM
+        with self._plain_errors():
+            if not mark.exists():
+                self._make(self._folder)
+                handle, temporary = self._new_temporary()
+                try:
+                    with os.fdopen(handle, "w") as file:
+                        file.write(store)
+                        file.flush()
+                        sync_file(file.fileno())
+                    with suppress(FileExistsError):
+                        os.link(temporary, mark)
+                finally:
+                    temporary.unlink(missing_ok=True)
+                sync_folder(self._folder)
+            return mark.read_text()
 
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""
@@ -215,6 +247,10 @@ if sys.platform == "win32":
     def _lock(handle: int) -> bool:
         return True  # an open file cannot be removed there, which serves as well
 
+    @contextmanager
+    def _locked(folder: Path) -> Generator[None]:
+        yield  # folders cannot be opened there
+
 else:
     import fcntl
 
@@ -224,6 +260,17 @@ else:
         except BlockingIOError:
             return False
         return True
+
+    @contextmanager
+    def _locked(folder: Path) -> Generator[None]:
+        """Lock a folder; one of a network may know no locks, and is used without."""
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
 
 def _is_abandoned(path: Path) -> bool:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.place import without_secrets
-from foveal.stores.port import ArtifactShelf
+from foveal.stores.port import OutsideShelf
 from foveal.values.errors import BadInput, MissingExtra
 
 SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss")
@@ -21,7 +21,7 @@ def artifacts_address(place: str | Path) -> str:
     return str(_folder(place).absolute())
 
 
-def open_artifacts(place: str | Path) -> ArtifactShelf:
+def open_artifacts(place: str | Path) -> OutsideShelf:
     """Open the artifacts at a place: a folder, `file:///FOLDER`, or `s3://BUCKET/PREFIX`, `gs://…`, `az://…`."""
     text = str(place)
     if isinstance(place, Path) or "://" not in text or text.startswith("file://"):

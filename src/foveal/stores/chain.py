@@ -10,11 +10,12 @@ Fields are laid out by MessagePack, which prefixes every value with its type and
 same bytes to hash.
 """
 
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 import msgspec
 
-from foveal.stores.port import Row
+from foveal.stores.port import Row, Tombstone
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -22,6 +23,21 @@ _encode = msgspec.msgpack.Encoder().encode
 def seed(session: str) -> bytes:
     """Return the hash that the first row of a session is chained to."""
     return sha256(b"foveal log\0" + session.encode()).digest()
+
+
+def seeds(sessions: Iterable[str]) -> dict[str, str]:
+    """Return the names of sessions by their hashes in hexadecimal digits, as tombstones have them; those that no session can have
+    are left out."""
+    return {seed(name).hex(): name for name in sessions if not any("\ud800" <= sign <= "\udfff" for sign in name)}
+
+
+def by_name(tombstones: Iterable[Tombstone], sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+    """Return those of the tombstones that are of sessions of these names, by name."""
+    names, found = seeds(sessions), dict[str, list[Tombstone]]()
+    for one in tombstones:
+        if (name := names.get(one.seed)) is not None:
+            found.setdefault(name, []).append(one)
+    return found
 
 
 def link(before: bytes, row: Row) -> bytes:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from foveal.stores.chain import seed
 from foveal.stores.port import SessionCard, Store, Tombstone
-from foveal.stores.unnamed_artifacts import NamedArtifacts, remove_unnamed
-from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreError
+from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unnamed
+from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
 _CHILD = "/"
 """The sign between the name of a session and that of its child."""
@@ -33,7 +32,8 @@ class Deletion(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
     """Why something of them is left, and how it goes: sentences for people."""
     put_again: int = 0
-    """Artifacts that stay for a day, because somebody put them after the sessions were last written, perhaps to name them."""
+    """Artifacts that stay for a day, because they were put after the sessions had named them, or while others were open a moment
+    ago: perhaps by somebody who is about to name them."""
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
@@ -46,11 +46,7 @@ def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
 
 def _told_before(store: Store, name: str) -> str:
     """Return what is to be said of a session that was deleted before: whoever was interrupted then asks again."""
-    try:
-        known = seed(name).hex()
-    except UnicodeEncodeError:
-        return ""  # no session can have such a name
-    if all(one.seed != known for one in store.tombstones()):
+    if not store.tombstones_of([name]):
         return ""
     return (
         ". It was deleted before; if that was interrupted, `foveal store vacuum` removes what it left: bytes at once, and "
@@ -115,12 +111,14 @@ def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeo
                 f"session {artifacts.sealed[0]!r} is encrypted, and the store was opened without keys: its artifacts would stay. "
                 "Nothing was deleted. Give the keys (`keys`, or $FOVEAL_KEYS); if they are lost, give any other."
             )
-        names, problem = [card.id for card in doomed], None
+        names, problem, remains = [card.id for card in doomed], None, ()
         seen = {card.id: card.entries for card in doomed} if look < MOST_LOOKS else None
         try:
             tombstones = store.delete(names, takeover=takeover, seen=seen)
         except SessionChanged:
             continue
+        except IndexLeft as error:
+            tombstones, remains = list(error.tombstones), (str(error),)
         except StoreError as error:
             if any(store.cards(name) for name in names):
                 raise
@@ -128,7 +126,8 @@ def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeo
         for card, tombstone in zip(doomed, tombstones, strict=False):
             if tombstone.entries != card.entries:
                 artifacts.unread[card.id] = "it was written until it was deleted"
-        return _finish(store, names, tombstones, artifacts, problem)
+        done = _finish(store, names, tombstones, artifacts, problem)
+        return msgspec.structs.replace(done, left=(*remains, *done.left))
     raise AssertionError("the last look deletes whatever it sees")
 
 
@@ -136,14 +135,18 @@ def _finish(
     store: Store, names: list[str], tombstones: list[Tombstone], artifacts: NamedArtifacts, problem: StoreError | None
 ) -> Deletion:
     """Remove the artifacts of sessions that are deleted; then raise the problem that their deletion had."""
-    swept = remove_unnamed(store, artifacts.found) if artifacts.found else None
+    swept = Sweep(0, ())
+    try:
+        swept = remove_unnamed(store, artifacts.found) if artifacts.found else swept
+    except StoreError as error:
+        advice = "`foveal store vacuum` removes those that no session names, after a day"
+        swept = Sweep(0, (f"Artifacts of the deleted sessions may be left ({error}). {advice}.",))
     if problem is not None:
         raise problem
-    left = list(swept.left if swept else ())
+    left = list(swept.left)
     if artifacts.unread:
         left.append(
             f"Artifacts may be left, because {artifacts.why_unread()}: it was deleted, and which ones it named is not known. "
             "`foveal store vacuum` removes those that no session names, after a day."
         )
-    removed, put_again = (swept.removed, swept.put_again) if swept else (0, 0)
-    return Deletion(tuple(names), tuple(tombstones), removed, tuple(left), put_again)
+    return Deletion(tuple(names), tuple(tombstones), swept.removed, tuple(left), swept.put_again)

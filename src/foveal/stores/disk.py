@@ -2,7 +2,9 @@
 
 import errno
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,16 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 OWNER_ONLY = 0o600
 """The mode of every file that a store makes: logs hold whatever an agent has seen."""
 OWNER_FOLDER = 0o700
+
+
+def size_of_folder(folder: Path) -> int:
+    """Return the bytes of all files below a folder, but for those that others remove while it is read."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            found = path.stat()
+            size += found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return size
 
 
 def sync_file(handle: int) -> None:

@@ -20,7 +20,7 @@ from typing import Protocol
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from foveal.values.errors import BadInput, StoreError
+from foveal.values.errors import BadInput, KeyMissing, StoreError
 
 KEY_BYTES = 32
 """Length of every key: AES-256."""
@@ -74,9 +74,10 @@ class LocalKeys:
     def unwrap(self, wrapped: bytes, context: bytes) -> bytes:
         known = self._keys.get(wrapped[:_ID_BYTES])
         if known is None:
-            raise StoreError(
+            raise KeyMissing(
                 f"this was encrypted under the key {wrapped[:_ID_BYTES].hex()}, which is not among the {len(self._keys)} of "
-                f"{self._origin}. Add that key; if it was destroyed, so is everything that was under it."
+                f"{self._origin} (`keys`, or $FOVEAL_KEYS). Add that key; if it was destroyed, so is everything that was under "
+                "it."
             )
         try:
             return known.decrypt(wrapped[_ID_BYTES:][:NONCE_BYTES], wrapped[_ID_BYTES + NONCE_BYTES :], context)
@@ -128,6 +129,11 @@ class RememberedKeys:
 def read_keys(place: str | Path) -> LocalKeys:
     """Read the keys of a file, or of an environment variable that is named as `env:NAME`."""
     text = str(place)
+    if not text.strip():
+        raise BadInput(
+            "the place of keys is empty (`keys`, or $FOVEAL_KEYS); name a file that holds them, or env:NAME, or leave it out "
+            "altogether for a store without keys"
+        )
     if isinstance(place, str) and text.startswith("env:"):
         name = text.removeprefix("env:")
         if name not in os.environ:

@@ -9,7 +9,7 @@ from typing import Self
 
 from foveal.stores import sqlite
 from foveal.stores.artifact_card import CardBuilder, check_chunks
-from foveal.stores.chain import link, seed
+from foveal.stores.chain import by_name, link, seed
 from foveal.stores.checks import (
     SECRET_BYTES,
     check_artifact,
@@ -114,6 +114,7 @@ class MemoryArtifacts:
         self._kept: dict[str, bytes] = {}
         self._sidecars: dict[str, bytes] = {}
         self._put_ms: dict[str, int] = {}
+        self._lock = threading.Lock()
 
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         tally, parts = CardBuilder(), list[bytes]()
@@ -123,8 +124,9 @@ class MemoryArtifacts:
         card = tally.card()
         sha256 = card.sha256 if name is None else name()
         check_artifact(sha256)
-        self._kept[sha256] = b"".join(parts)
-        self._put_ms[sha256] = _now_ms()
+        with self._lock:
+            self._kept[sha256] = b"".join(parts)
+            self._put_ms[sha256] = _now_ms()
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -140,14 +142,17 @@ class MemoryArtifacts:
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
         check_artifact(sha256)
-        self._sidecars[sha256] = data
+        with self._lock:
+            if sha256 in self._kept:
+                self._sidecars[sha256] = data
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         check_artifact(sha256)
-        if self._put_ms.get(sha256, 0) > unless_put_after_ms:
-            return False
-        self._sidecars.pop(sha256, None)
-        return self._kept.pop(sha256, None) is not None
+        with self._lock:
+            if self._put_ms.get(sha256, 0) > unless_put_after_ms:
+                return False
+            self._sidecars.pop(sha256, None)
+            return self._kept.pop(sha256, None) is not None
 
     def kept(self, sha256: str) -> tuple[KeptArtifact, ...]:
         check_artifact(sha256)
@@ -314,6 +319,9 @@ class MemoryStore:
         with self._lock:
             self._check_usable()
             return list(self._tombstones)
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        return by_name(self.tombstones(), sessions)
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         with self._lock:

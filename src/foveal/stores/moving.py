@@ -12,7 +12,7 @@ was deleted is told and left, because it may be the only one: whoever moves the 
 """
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,8 @@ class StoreMove(msgspec.Struct, frozen=True):
     outlived: tuple[str, ...] = ()
     """Sessions that were deleted in the old store after they were copied: the new store still has them, and no tombstone."""
 
+    forgotten: tuple[str, ...] = ()
+    """Notes that the new store has not got, where notes of their scopes were forgotten since they were copied: they stay so."""
     unheld: tuple[str, ...] = ()
     """Sessions that were copied as they were at the moment, because the old store cannot be written, and so not be held."""
 
@@ -161,18 +163,22 @@ class _Move:
         self._missing: dict[tuple[str, str], str] = {}
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
-        self._deleted, self._outlived, self._unheld = list[str](), dict[str, None](), list[str]()
-        theirs = set(self._tombstones_of(source))
-        self._tombstones: dict[str, list[Tombstone]] = {}
-        """Those that only the new store has, by the hash of the name."""
-        for one in self._tombstones_of(target):
-            if one not in theirs:
-                self._tombstones.setdefault(one.seed, []).append(one)
+        self._deleted, self._outlived, self._unheld = list[str](), list[str](), list[str]()
+        names = [card.id for card in source.cards()]
+        self._forgotten = list[str]()
+        self._before = dict[str, int]()
+        """Sessions of which this run copies something, with the time of the last use of their copies before; 0 for new ones."""
+        theirs = self._tombstones_of(source, names)
+        self._tombstones = {
+            name: [one for one in found if one not in theirs.get(name, ())]
+            for name, found in self._tombstones_of(target, names).items()
+        }
+        """Those that only the new store has, by the name of the session."""
 
     def outcome(self) -> StoreMove:
         told = (
             *(self._in_use, self._damaged, self._left, self._missing.values(), self._deleted, self._outlived),
-            self._unheld,
+            *(self._forgotten, self._unheld),
         )
         return StoreMove(self._sessions, self._copied, len(self._artifacts), *map(tuple, told))
 
@@ -199,17 +205,25 @@ class _Move:
                 self._left.append(f"session {card.id}: {error}")
 
     def bring_notes(self, scope: str) -> None:
-        """Copy the notes of a scope; one that was replaced in the new store stays replaced."""
+        """Copy the notes of a scope; one that was replaced or forgotten in the new store stays so.
+
+        A store keeps no proof that a note was forgotten. It counts its changes: if there were no others than that each note was
+        kept, none was. Otherwise, only what is new in a session that has gone on is known to be new.
+        """
         target = self._target.scope(scope)
         try:
             known = {note.key: note for note in target.notes()}
+            is_untouched = target.changes() <= len(known)
             notes = self._source.scope(scope).notes()
         except StoreCorrupt as error:
             self._damaged.append(str(error))
             return
         for note in notes:
             other = known.get(note.key)
-            if other is None or (other != note and other.time_ms <= note.time_ms):
+            is_new = is_untouched or note.time_ms > self._before.get(note.session, note.time_ms)
+            if other is None and not is_new:
+                self._forgotten.append(f"scope {scope}: {note.key}")
+            elif other is None or (other != note and other.time_ms <= note.time_ms):
                 try:
                     target.keep(note)
                 except NotFound:
@@ -219,30 +233,41 @@ class _Move:
 
     def bring_tombstones(self) -> None:
         """Copy the tombstones, but for those of sessions that the new store still has."""
-        copies = {seed(card.id).hex(): card for card in self._target.cards()}
-        for card in self._source.cards():
-            copies.pop(seed(card.id).hex(), None)  # made or imported again
-        adopted = list[Tombstone]()
-        for one in self._tombstones_of(self._source):
-            card = copies.get(one.seed)
-            if card is None or not _is_of(self._target, card, one):
-                adopted.append(one)
-            else:
-                self._outlived[card.id] = None
-        self._target.adopt(adopted)
+        here = {card.id for card in self._source.cards()}  # made or imported again, if they were deleted
+        copies = {card.id: card for card in self._target.cards() if card.id not in here}
+        found = self._tombstones_of(self._source, [*here, *copies])
+        held_back = set[Tombstone]()
+        for name, card in copies.items():
+            of_copy = [one for one in found.get(name, ()) if _is_of(self._target, card, one)]
+            held_back.update(of_copy)
+            if of_copy:
+                self._outlived.append(name)
+        # A tenant's own list has none that another handle made: those of the names that are known are asked for.
+        known = (*self._all_tombstones(self._source), *(one for each in found.values() for one in each))
+        self._target.adopt([one for one in dict.fromkeys(known) if one not in held_back])
 
-    def _tombstones_of(self, store: Store) -> list[Tombstone]:
-        """Return the tombstones of a store; none if one of them is damaged, which is noted."""
+    def _tombstones_of(self, store: Store, names: Sequence[str]) -> dict[str, list[Tombstone]]:
+        """Return the tombstones of these names in a store; none if one of them is damaged, which is noted."""
+        try:
+            return store.tombstones_of(names)
+        except StoreCorrupt as error:
+            self._note_damage(error)
+            return {}
+
+    def _all_tombstones(self, store: Store) -> list[Tombstone]:
         try:
             return store.tombstones()
         except StoreCorrupt as error:
-            if str(error) not in self._damaged:
-                self._damaged.append(str(error))
+            self._note_damage(error)
             return []
+
+    def _note_damage(self, error: StoreCorrupt) -> None:
+        if str(error) not in self._damaged:
+            self._damaged.append(str(error))
 
     def _was_deleted(self, card: SessionCard) -> bool:
         """Return whether the new store had a copy of this session and deleted it."""
-        found = self._tombstones.get(seed(card.id).hex(), [])
+        found = self._tombstones.get(card.id, [])
         return any(_is_of(self._source, card, one) for one in found) and not self._target.cards(card.id)
 
     def _hold_and_copy(self, card: SessionCard) -> None:
@@ -269,6 +294,10 @@ class _Move:
             return
         if known is None or known.entries < card.entries or known.scope != card.scope:
             secret = source.secret(card.id)
+            self._before[card.id] = 0 if known is None else known.updated_ms
+            if known is None:  # its tombstone is known by this time, should it be deleted before it is whole
+                target.acquire(card.id, secret=secret, scope=card.scope).release()
+                target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
             opened = target.load(card.id, secret=secret, scope=card.scope)
             try:
                 if opened.entries != (0 if known is None else known.entries):

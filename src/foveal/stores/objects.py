@@ -5,10 +5,16 @@ the digest that is kept with it, is not uploaded again; any other one is written
 `SPOOL_BYTES`, and where the provider knows no such condition, two puts at the same moment write the same bytes over each other.
 
 The time of a put, by the clock of its process, is kept with the object: the server's own has seconds only. That of a put which
-found its bytes is kept in an object of its own. A deletion leaves a sign beside the artifact before it reads these times, and
-such a put looks for the sign after it has written its own: so one of the two sees the other, and the put waits and looks again.
+found its bytes, or wrote over others, is kept in an object of its own. A deletion leaves a sign beside the artifact before it
+reads these times, and such a put looks for the sign after it has written its own: so one of the two sees the other, and the put
+waits and looks again. The sign is made only if there is none, where the provider knows that condition: then two deletions are
+never under way.
+
+A process that is killed leaves its sign. Whoever has seen the same sign for longer than a deletion takes removes it: the next
+put, the next deletion, or `sweep`. A deletion that took longer than that deletes nothing.
 """
 
+import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,6 +27,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, GenericError, NotS
 from obstore.store import from_url
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
+from foveal.stores.artifacts import CLAIM
 from foveal.stores.checks import check_artifact, check_span, is_artifact
 from foveal.stores.place import without_secrets
 from foveal.stores.port import ArtifactCard, KeptArtifact
@@ -36,6 +43,10 @@ _DIGEST = "fovealdigest"
 """The name of the hash of the bytes of an object, which may be another one than that of its name."""
 DELETING_S = 10.0
 """Longest wait for a deletion under way: it takes a few requests, unless its process was killed."""
+STRAY_MS = 3_600_000
+"""Age from which something beside an artifact is of a process that was killed: far more than clocks are apart."""
+_SIGN, _TIME, _SIDECAR = "deleting", "put", "offsets"
+"""Endings of what lies beside an artifact: the sign of its deletion, the time of its last put, what was derived from it."""
 _LOOKS = 4
 """Looks at an artifact that others put and delete at the same moment, before it is written over whatever is there."""
 
@@ -92,18 +103,20 @@ class ObjectArtifacts:
         return None
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
-        path = self._sidecar(sha256)
+        path = self._path(sha256)
         with suppress(BaseError):
-            obstore.put(self._objects, path, data)
+            if self._attributes(path) is not None:
+                obstore.put(self._objects, self._sidecar(sha256), data)
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         path = self._path(sha256)
         with self._plain_errors(_DELETE_AGAIN):
-            if self._is_newer(path, unless_put_after_ms):
+            if self._is_newer(path, unless_put_after_ms) or not self._begin_deletion(path):
                 return False
-            obstore.put(self._objects, self._sign(path), b"")
+            since_s = time.monotonic()
             try:
-                if self._is_newer(path, unless_put_after_ms):
+                # Whoever waits for a sign that stays for too long takes this process for dead.
+                if self._is_newer(path, unless_put_after_ms) or time.monotonic() - since_s >= DELETING_S / 2:
                     return False
                 for each in (path, self._sidecar(sha256), self._time(path)):
                     self._remove(each)
@@ -122,40 +135,63 @@ class ObjectArtifacts:
             paths = [meta["path"] for page in pages for meta in page]
         return sorted(name for path in paths if is_artifact(name := path.rpartition("/")[2]))
 
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
+        with self._plain_errors(_PUT_AGAIN):
+            try:
+                return bytes(obstore.get(self._objects, CLAIM).bytes()).decode()
+            except FileNotFoundError:
+                pass
+
+            def create(mode: Literal["create", "overwrite"] = "create") -> None:
+                obstore.put(self._objects, CLAIM, store.encode(), mode=mode)
+
+            if not self._is_made(create) and not self._has_conditions:
+                create("overwrite")
+            return bytes(obstore.get(self._objects, CLAIM).bytes()).decode()
+
+    def sweep(self) -> None:
+        """Remove what dead processes left beside artifacts: signs of deletions, and what belonged to artifacts that are gone."""
+        with self._plain_errors(_DELETE_AGAIN):
+            pages = obstore.list(self._objects)  # pyright: ignore[reportUnknownMemberType]
+            found = {meta["path"]: meta["last_modified"].timestamp() * 1000 for page in pages for meta in page}
+            for path, written_ms in found.items():
+                artifact, _, kind = path.rpartition(".")
+                is_left = kind == _SIGN or (kind in (_TIME, _SIDECAR) and artifact not in found)
+                if is_left and is_artifact(artifact.rpartition("/")[2]) and written_ms < _now_ms() - STRAY_MS:
+                    self._remove(path)
+
     def _keep(self, path: str, card: ArtifactCard, spool: IO[bytes]) -> None:
-        """Make the object unless one of the same bytes is there."""
+        """Make the object unless one of the same bytes is there. A large one is written over what was made since the last look:
+        in parts, so that it is never in memory at once, for which there is no condition."""
         for _ in range(_LOOKS):
             known = self._seen(path)
-            if known is None:
-                if self._make(path, card, spool):
+            if known is None and self._has_conditions and card.size_bytes <= SPOOL_BYTES:
+                if self._is_made(lambda: self._upload(path, card, spool, mode="create")):
                     return
-            elif not _is_of(known, card, path):
-                break
-            else:
-                obstore.put(self._objects, self._time(path), b"", attributes={_PUT_MS: str(_now_ms())})
-                self._await_deletion(path)
-                if self._attributes(path) is not None:
-                    return
+                continue
+            if known is None or not _is_of(known, card, path):
+                self._upload(path, card, spool, mode="overwrite")
+            self._write(self._time(path), {_PUT_MS: str(_now_ms())})
+            self._await_deletion(path)
+            if self._seen(path) is not None:
+                return
         self._upload(path, card, spool, mode="overwrite")
 
-    def _make(self, path: str, card: ArtifactCard, spool: IO[bytes]) -> bool:
-        """Make the object if there is none, and return whether it was made by this call. A large one is written over what was
-        made since the last look: in parts, so that it is never in memory at once, for which there is no condition."""
-        if card.size_bytes <= SPOOL_BYTES and self._has_conditions:
-            try:
-                self._upload(path, card, spool, mode="create")
-            except AlreadyExistsError:
-                return False
-            except (NotSupportedError, NotImplementedError):
-                self._has_conditions = False
-            except GenericError as error:
-                if "NotImplemented" not in str(error) and "501" not in _said(error):
-                    raise
-                self._has_conditions = False
-            else:
-                return True
-        self._upload(path, card, spool, mode="overwrite")
-        return True
+    def _is_made(self, create: Callable[[], None]) -> bool:
+        """Make an object if there is none, and return whether this call has made it. A provider that knows no such condition
+        makes none, and is remembered."""
+        try:
+            create()
+        except AlreadyExistsError:
+            return False
+        except (NotSupportedError, NotImplementedError):
+            self._has_conditions = False
+        except GenericError as error:
+            if "NotImplemented" not in str(error) and "501" not in _said(error):
+                raise
+            self._has_conditions = False
+        return self._has_conditions
 
     def _upload(self, path: str, card: ArtifactCard, spool: IO[bytes], *, mode: Literal["create", "overwrite"]) -> None:
         spool.seek(0)
@@ -186,26 +222,49 @@ class ObjectArtifacts:
         with suppress(FileNotFoundError):
             obstore.delete(self._objects, path)
 
+    def _write(self, path: str, told: dict[str, str], *, mode: Literal["create", "overwrite"] = "overwrite") -> None:
+        """Write an object that holds nothing but its attributes."""
+        obstore.put(self._objects, path, b"", attributes=told, mode=mode)  # pyright: ignore[reportArgumentType]
+
+    def _begin_deletion(self, path: str) -> bool:
+        """Leave the sign of a deletion, and return whether this call has left it: somebody else may be at it."""
+        sign, told = self._sign(path), {_PUT_MS: str(_now_ms()), _DIGEST: secrets.token_hex(8)}
+        for _ in range(_LOOKS):
+            if not self._has_conditions:
+                self._write(sign, told)
+                return True
+            if self._is_made(lambda: self._write(sign, told, mode="create")):
+                return True
+            self._await_deletion(path)
+        return False
+
     def _await_deletion(self, path: str) -> None:
-        """Wait until no deletion of an object is under way."""
-        deadline = time.monotonic() + DELETING_S
-        while self._seen(self._sign(path)) is not None and time.monotonic() < deadline:
+        """Wait until no deletion of an object is under way. A sign that stays is of a process that was killed, and is removed."""
+        sign, since_s = self._sign(path), time.monotonic()
+        watched = known = self._seen(sign)
+        while known is not None:
+            if known != watched:  # one deletion after the other
+                watched, since_s = known, time.monotonic()
+            if time.monotonic() - since_s >= DELETING_S:
+                self._remove(sign)
+                return
             time.sleep(0.05)
+            known = self._seen(sign)
 
     def _sign(self, path: str) -> str:
         """Return the path of the object that is there while the one at `path` is being deleted."""
-        return f"{path}.deleting"
+        return f"{path}.{_SIGN}"
 
     def _time(self, path: str) -> str:
         """Return the path of the object with the time of the last put that found its bytes at `path`."""
-        return f"{path}.put"
+        return f"{path}.{_TIME}"
 
     def _path(self, sha256: str) -> str:
         check_artifact(sha256)
         return f"{sha256[:2]}/{sha256}"
 
     def _sidecar(self, sha256: str) -> str:
-        return f"{self._path(sha256)}.offsets"
+        return f"{self._path(sha256)}.{_SIDECAR}"
 
     def _stream(self, found: "obstore.GetResult", name: str) -> Iterator[bytes]:
         digest, held_back = new_sha256(), b""

@@ -231,7 +231,8 @@ class Artifacts(Protocol):
         ...
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
-        """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised."""
+        """Replace the derived data beside an artifact. It can be made again at will, so a failure to write is not raised; of one
+        that is gone, nothing is kept."""
         ...
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
@@ -249,6 +250,18 @@ class ArtifactShelf(Artifacts, Protocol):
 
     def names(self) -> list[str]:
         """Return the names of all artifacts that are there."""
+        ...
+
+
+class OutsideShelf(Artifacts, Protocol):
+    """A shelf that is not part of its store: a folder, or a bucket."""
+
+    def names(self) -> list[str]:
+        """Return the names of all artifacts that are there."""
+        ...
+
+    def claim(self, store: str) -> str:
+        """Note that a store of this id keeps its artifacts here, if none has yet, and return the id of the one that does."""
         ...
 
 
@@ -405,6 +418,11 @@ class Store(Protocol):
 
     def tombstones(self) -> list[Tombstone]:
         """Return the proofs of all deletions, in their order."""
+        ...
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        """Return the proofs of the deletions of sessions of these names, in their order; names of which there is none are absent.
+        The handle of a tenant finds those of its own names, whoever has deleted them."""
         ...
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:

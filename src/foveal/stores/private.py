@@ -50,7 +50,7 @@ from foveal.stores.port import (
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
 from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
-from foveal.values.errors import NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
+from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -226,14 +226,21 @@ class PrivateStore:
         except (SessionHeld, SessionChanged) as error:
             error.sessions = tuple(name.removeprefix(self._prefix) for name in error.sessions)
             raise
+        except IndexLeft as error:
+            self._own_tombstones += error.tombstones
+            raise
+        finally:  # a deletion may be done although it raises; what is forgotten of a session that is there is asked for again
+            self._forget(names)
+        self._own_tombstones += gone
+        return gone
+
+    def _forget(self, names: Sequence[str]) -> None:
         for name in names:
             self._data_keys.pop(name, None)
             if self._keys is not None:
                 self._keys.forget(name.encode())
             for known in [known for known in self._indexes if known[0] == name]:
                 del self._indexes[known]
-        self._own_tombstones += gone
-        return gone
 
     def tombstones(self) -> list[Tombstone]:
         """Return the proofs of all deletions; of a tenant, those that were made through this handle: none of them has a name by
@@ -241,6 +248,10 @@ class PrivateStore:
         if self._tenant is None:
             return self._inner.tombstones()
         return sorted(self._own_tombstones, key=lambda one: one.deleted_ms)
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        found = self._inner.tombstones_of([self._prefix + session for session in sessions])
+        return {name.removeprefix(self._prefix): tombstones for name, tombstones in found.items()}
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         self._inner.adopt(tombstones)

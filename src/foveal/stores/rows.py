@@ -10,7 +10,7 @@ from foveal.stores.format import ENCRYPTED, ENVELOPE
 from foveal.stores.port import Draft, Row, Store
 from foveal.values import codec
 from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
-from foveal.values.errors import BadEntry, NotFound, StoreCorrupt, StoreError
+from foveal.values.errors import BadEntry, KeyMissing, NotFound, StoreCorrupt
 
 
 class EncodedBody(NamedTuple):
@@ -39,17 +39,17 @@ def _lean(body: Body) -> Body:
 
 
 def check_readable(store: Store, session: str) -> None:
-    """Raise `StoreError` if a session is encrypted and the store was opened without keys."""
+    """Raise `KeyMissing` if a session is encrypted and the store was opened without keys."""
     if store.secret(session).startswith(ENVELOPE):
         raise _encrypted(session)
 
 
-def _encrypted(session: str) -> StoreError:
-    return StoreError(f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS)")
+def _encrypted(session: str) -> KeyMissing:
+    return KeyMissing(f"session {session!r} is encrypted; open the store with its keys (`keys`, or $FOVEAL_KEYS)")
 
 
 def to_entry(row: Row, session: str) -> Entry:
-    """Return the entry of a row; `StoreCorrupt` if its payload is not a body."""
+    """Return the entry of a row; `StoreCorrupt` if its payload is not a body, `KeyMissing` if it is encrypted."""
     if row.payload.startswith(ENCRYPTED):
         raise _encrypted(session)
     try:

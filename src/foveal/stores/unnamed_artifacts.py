@@ -1,8 +1,10 @@
 """Artifacts that no log names: found by reading all logs, and removed. Every deletion does it, and so does `vacuum_store`.
 
 An artifact is put before the entry that names it. So one without a name may be one that somebody is about to name: it is removed
-only when it was put more than a day ago or, with the last session that named it, if nobody has put it since that session was
-last written. Nothing is removed while a log cannot be read to its end, because it may name anything.
+only when it was put more than a day ago or, with the last session that named it, if nobody has put it since the last entry that
+named it: whatever else was written into that session since then says nothing of it. While others are open, one that was put
+within the last minute stays, too: one of them may have put it first. Nothing is removed while a log cannot be read to its end,
+because it may name anything.
 """
 
 import time
@@ -13,10 +15,14 @@ import msgspec
 from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import KeptArtifact, Store
 from foveal.stores.references import artifacts_named
-from foveal.values.errors import NotFound, StoreCorrupt, StoreError
+from foveal.values.errors import IndexLeft, NotFound, StoreCorrupt, StoreError
 
 GRACE_MS = 24 * 3_600_000
 """Age of an artifact from which nobody is about to name it: far longer than an append takes, and than clocks are apart."""
+
+
+SETTLING_MS = 60_000
+"""Age of an artifact from which a session that is open has named it: an append waits for a store for half as long at most."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -34,7 +40,7 @@ class NamedArtifacts:
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[KeptArtifact, int]] = {}
-        """Each with the time at which a session that names it was last written."""
+        """Each with the time of the last entry that names it, or at which its session was last written if that is earlier."""
         self.unread: dict[str, str] = {}
         """Sessions that cannot be read to their end, each with the reason."""
         self.sealed: list[str] = []
@@ -54,7 +60,7 @@ class NamedArtifacts:
                         return
                     for one in (one for sha256 in artifacts_named([row]) for one in artifacts.kept(sha256)):
                         known_ms = self.found.get(one.name, (one, 0))[1]
-                        self.found[one.name] = one, max(known_ms, updated_ms)
+                        self.found[one.name] = one, max(known_ms, min(row.time_ms, updated_ms))
                 return
             except NotFound:
                 return
@@ -75,18 +81,29 @@ class NamedArtifacts:
 
 def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]]) -> Sweep:
     """Remove the artifacts that no session names and nobody is about to name. `doomed` are those of sessions that were just
-    deleted, each with the time at which one that named it was last written."""
+    deleted, each with the time of the last entry that named it."""
     long_ago_ms = time.time_ns() // 1_000_000 - GRACE_MS
-    kept = {one.name: (one, long_ago_ms) for one in store.kept_artifacts()}
+    left = list[str]()
+    try:
+        kept = {one.name: (one, long_ago_ms) for one in store.kept_artifacts()}
+    except StoreError as error:
+        kept = {}
+        left.append(
+            f"Artifacts that no session names were not looked for ({error}). `foveal store vacuum` removes them later."
+        )
     candidates = kept | {name: (one, max(until_ms, long_ago_ms)) for name, (one, until_ms) in doomed.items()}
-    named = NamedArtifacts()
-    for card in store.cards() if candidates else ():
+    named, cards = NamedArtifacts(), store.cards() if candidates else []
+    if any(card.holder is not None for card in cards):
+        settled_ms = long_ago_ms + GRACE_MS - SETTLING_MS
+        candidates = {name: (one, min(until_ms, settled_ms)) for name, (one, until_ms) in candidates.items()}
+    for card in cards:
         named.read(store, card.id, entries=card.entries, updated_ms=card.updated_ms)
     unnamed = {name: one for name, one in candidates.items() if name not in named.found}
     if named.unread:
         still = sum(one.is_there() for one, _ in unnamed.values())
         reason = f"{still:,} artifacts were left that no session is known to name, because {named.why_unread()} and may name them"
-        return Sweep(0, (f"{reason}. Mend or delete that, then run `foveal store vacuum`.",) if still else ())
+        unread = (f"{reason}. Mend or delete that, then run `foveal store vacuum`.",) if still else ()
+        return Sweep(0, (*left, *unread))
     removed, newer, failed = 0, 0, list[str]()
     for name, (one, until_ms) in unnamed.items():
         try:
@@ -96,7 +113,7 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
                 newer += name in doomed and one.is_there()
         except StoreError as error:
             failed.append(str(error))
-    left = [
+    left += [
         f"{len(failed):,} artifacts could not be removed ({error}). `foveal store vacuum` tries again."
         for error in failed[:1]
     ]
@@ -106,5 +123,10 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
 def vacuum_store(store: Store) -> Sweep:
     """Give back the space of everything that was deleted, and remove the artifacts that no session names. Through the handle of a
     tenant, those are left: whose they are cannot be told."""
-    store.vacuum()
-    return remove_unnamed(store, {})
+    remains = ()
+    try:
+        store.vacuum()
+    except IndexLeft as error:
+        remains = (str(error),)
+    swept = remove_unnamed(store, {})
+    return msgspec.structs.replace(swept, left=(*remains, *swept.left))

@@ -613,6 +613,7 @@ class StoreContract:
             store.adopt(others)
             store.adopt([*others, *own])
             assert store.tombstones() == [*others, *own]
+            assert store.tombstones_of(["own", "nobody", "\ud800"]) == {"own": own}
 
     def test_keeping_house_changes_no_content(self) -> None:
         """The store counts itself, and gives space back while sessions are open."""
@@ -969,6 +970,8 @@ class StoreContract:
                 store.artifacts.write_sidecar(one, data)
                 assert store.artifacts.sidecar(one) == data
             assert store.artifacts.sidecar(two) is None
+            assert store.artifacts.sidecar("0" * 64) is None
+            store.artifacts.write_sidecar("0" * 64, b"of an artifact that was deleted while it was read")
             assert store.artifacts.sidecar("0" * 64) is None
             assert b"".join(store.artifacts.read(one)) == b"one"
             with refused(NotFound):

@@ -33,6 +33,7 @@ EMPTY: Mapping[str, TenantProbe] = {
     "notes": lambda store, _, __: store.scope("people").notes(),
     "forget": lambda store, _, __: store.scope("people").forget("colour"),
     "tombstones": lambda store, _, __: store.tombstones(),
+    "tombstones of a name": lambda store, session, _: store.tombstones_of([session, "gone"]),
     "sidecar": lambda store, _, sha256: store.artifacts.sidecar(sha256),
     "delete an artifact": lambda store, _, sha256: store.artifacts.delete(sha256, unless_put_after_ms=1 << 50),
     "sessions in stats": lambda store, _, __: store.stats().sessions,

@@ -22,15 +22,18 @@
         ├── StoreUnavailable    the database cannot be reached; whether the last append was kept is unknown
         ├── TailLost            the store has fewer entries than it acknowledged
         ├── StoreCorrupt        damage, with its place
+        ├── KeyMissing          something is encrypted under a key that is not at hand
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
         ├── SessionChanged      a session is no longer as its deleter has seen it
+        ├── IndexLeft           sessions are deleted, and words of them may be left in a search index
         └── LeaseLost           this writer lost the session to a newer one
 
 Each message says what happened, whose doing it is and what to do next.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 class FovealError(Exception):
@@ -208,6 +211,10 @@ class StoreCorrupt(StoreError):
         super().__init__(f"{place}: {what}. {remedy}")
 
 
+class KeyMissing(StoreError):
+    """Something is encrypted under a key that is not at hand: it is there, and cannot be read."""
+
+
 class SchemaTooNew(StoreError):
     """The store was written by a newer Foveal."""
 
@@ -228,6 +235,22 @@ class SessionChanged(StoreError):
         super().__init__(
             f"session {self.sessions[0]!r} was written, or given a child, while it was to be deleted; nothing was deleted. "
             "Look at it again."
+        )
+
+
+class IndexLeft(StoreError):
+    """Sessions were deleted, with everything but words in search indexes that could not be removed. `tombstones` are the proofs
+    of their deletion; none after a vacuum, which deletes no session."""
+
+    def __init__(self, files: Mapping[str, Exception], place: str, tombstones: Sequence[Any] = ()) -> None:
+        self.files, self.tombstones = tuple(files), tuple(tombstones)
+        first, error = next(iter(files.items()))
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        others = f" and {len(files) - 1:,} others" if len(files) > 1 else ""
+        super().__init__(
+            f"words of deleted sessions may be in search indexes that could not be removed: {first}{others} "
+            f"({reason}). Everything else of them is gone. Give this user the right to change that folder "
+            f"and run `foveal store vacuum {place}`, or remove the files: an index is made again."
         )
 
 

@@ -2,18 +2,22 @@
 
 import shutil
 import time
+from base64 import b64encode
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 import pytest
 
-from foveal.recall.search import search_store
+from foveal.recall.search import Moment, search_earlier, search_store
 from foveal.session.session import Session
+from foveal.stores import open_store
+from foveal.stores.keys import LocalKeys
 from foveal.stores.port import Store
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.backup import back_up
 from foveal.values.entry import user
-from foveal.values.errors import StoreCorrupt
+from foveal.values.errors import KeyMissing, StoreCorrupt, StoreError
 
 
 def hits(store: Store, words: str) -> list[str]:
@@ -76,3 +80,32 @@ def test_a_session_that_cannot_be_read_hides_no_other(store, keep, monkeypatch, 
     monkeypatch.setattr(store, "rows", rows)
     assert hits(store, "walrus") == ["good"]
     assert "session lost cannot be searched" in caplog.text
+
+
+def test_a_session_whose_key_is_missing_keeps_nobody_from_the_others(tmp_path: Path, keep) -> None:
+    """The caller is told of it by the error, which names the key, or by a function; a search that leaves it out is whole."""
+    lost, kept = (LocalKeys(b64encode(token_bytes(32)).decode(), "the file KEYS") for _ in range(2))
+    with open_store(tmp_path / "a.db", keys=lost) as store:
+        keep(store, user("the walrus is private"), session="lost")
+    with open_store(tmp_path / "a.db", keys=kept) as store:
+        keep(store, user("the walrus is known"), session="kept")
+        with pytest.raises(KeyMissing, match=r"under the key [0-9a-f]{16}.*the file KEYS.*FOVEAL_KEYS"):
+            search_store(store, "walrus")
+        told = dict[str, StoreError]()
+        found = search_store(store, "walrus", on_unreadable=told.__setitem__)
+        assert ([hit.session for hit in found], list(told)) == (["kept"], ["lost"])
+        assert [hit.session for hit in search_store(store, "walrus", sessions=["kept"])] == ["kept"]
+    with open_store(tmp_path / "a.db") as store, pytest.raises(KeyMissing, match=r"is encrypted.*FOVEAL_KEYS"):
+        search_store(store, "walrus")
+
+
+def test_the_memory_of_a_scope_goes_on_beside_a_session_whose_key_is_missing(tmp_path: Path, keep) -> None:
+    """What was said in the other sessions of the scope is found."""
+    lost, kept = (LocalKeys(b64encode(token_bytes(32)).decode(), "KEYS") for _ in range(2))
+    for keys, name in ((lost, "lost"), (kept, "kept")):
+        with open_store(tmp_path / "a.db", keys=keys) as store:
+            store.acquire(name, scope="x").release()
+            keep(store, user(f"the walrus of {name}"), session=name)
+    with open_store(tmp_path / "a.db", keys=kept) as store:
+        found = search_earlier(store, Moment("x", "me", 1 << 50), "walrus")
+        assert [passage.session for passage in found] == ["kept"]

@@ -1,6 +1,9 @@
 """The store in PostgreSQL: what it promises beyond the contract."""
 
+import errno
+import os
 import shlex
+import shutil
 import subprocess
 import sys
 from base64 import b64encode
@@ -21,6 +24,7 @@ from foveal.recall.search import Moment, search, search_earlier, search_store
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.chain import link
+from foveal.stores.deletion import delete_sessions
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.memory import MemoryStore
@@ -33,6 +37,7 @@ from foveal.stores.postgres.connections import Connections, Link, parse_address
 from foveal.stores.postgres.durability import check_durability
 from foveal.stores.postgres.store import PostgresStore
 from foveal.stores.sqlite import SqliteStore
+from foveal.stores.unnamed_artifacts import vacuum_store
 from foveal.testing.connection_cutter import ConnectionCutter
 from foveal.testing.postgres_server import PostgresServer
 from foveal.testing.store_contract import draft, drafts
@@ -936,3 +941,68 @@ def test_damage_in_a_database_is_told_with_a_command_that_saves_the_rest(
     assert words[:2] == ["store", "migrate"]
     with SqliteStore(tmp_path / "new.db") as saved:
         assert [row.id for row in saved.rows("sound")] == ["e"]
+
+
+def _refuse(monkeypatch: pytest.MonkeyPatch, verb: str, folder: Path) -> None:
+    """Let a verb of paths be refused in a folder, as to a user who has no right to it."""
+    allowed = getattr(Path, verb)
+
+    def refused(place: Path, *given: object, **options: object) -> object:
+        if folder in (place, *place.parents):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        return allowed(place, *given, **options)
+
+    monkeypatch.setattr(Path, verb, refused)
+
+
+@pytest.mark.parametrize("verb", ["unlink", "iterdir"])
+def test_a_deletion_tells_of_words_that_it_cannot_remove_from_its_machine(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    """The session is deleted, and the outcome names the files, or the folder that cannot be read; so does `vacuum`."""
+    cache = tmp_path / "cache"
+    store = _machine_with_words(opened, cache)
+    _refuse(monkeypatch, verb, cache)
+    _refuse(monkeypatch, "open", cache)
+    done = delete_sessions(store, ["gone"])
+    assert (done.sessions, len(done.tombstones)) == (("gone",), 1)
+    (told,) = done.left
+    assert str(store._indexes.folder) in told
+    assert "foveal store vacuum" in told
+    assert "Permission denied" in vacuum_store(store).left[0]
+    monkeypatch.setattr(index_cache, "SWEEP_S", 0.0)
+    assert store.index("stays").place  # whoever searches is not kept from it
+    monkeypatch.undo()
+    assert len(_holders(cache)) == 3
+    vacuum_store(store)
+    assert _holders(cache) == []
+
+
+def test_a_deletion_that_may_not_remove_files_from_its_machine_empties_them(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder cannot be changed, and the files in it can."""
+    store = _machine_with_words(opened, tmp_path / "cache")
+    _refuse(monkeypatch, "unlink", tmp_path / "cache")
+    assert delete_sessions(store, ["gone"]).left == ()
+    assert _holders(tmp_path / "cache") == []
+
+
+def test_a_place_of_artifacts_belongs_to_one_store(server: PostgresServer, schema: str, tmp_path: Path) -> None:
+    """A second one is refused: a deletion of the first would remove what only the second names. The place stays that of its store
+    when everything in it is copied elsewhere."""
+    place, folder = f"{server.url}&foveal_cache={tmp_path}&foveal_schema={schema}", tmp_path / "artifacts"
+    with open_store(place, artifacts=folder) as store:
+        store.artifacts.put([b"x"])
+    try:
+        with pytest.raises(BadInput, match="artifacts of another store"):
+            open_store(f"{place}b", artifacts=folder)
+        open_store(f"{place}b", artifacts=tmp_path / "its own").close()
+        shutil.copytree(folder, tmp_path / "moved")
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"UPDATE {schema}.store SET artifacts = %s".encode(), (str(tmp_path / "moved"),))  # noqa: S608
+        with open_store(place) as store:
+            assert len(store.kept_artifacts()) == 1
+    finally:
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"DROP SCHEMA IF EXISTS {schema}b CASCADE".encode())

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from foveal.stores.artifacts import artifacts_folder
+from foveal.stores.deletion import delete_sessions
 from foveal.stores.examination import Report
-from foveal.stores.port import Draft
+from foveal.stores.port import Artifacts, Draft
 from foveal.stores.sqlite import SqliteStore, backup
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine, salvage
@@ -140,3 +141,28 @@ def test_a_damaged_store_is_copied_with_all_its_artifacts(filled: Path) -> None:
     report = back_up(filled, target)
     assert (len(report.damage), report.artifacts) == (1, 9)
     assert "session s1, entry 5" in str(report.damage[0])
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_session_that_is_deleted_during_a_backup_is_not_in_the_copy(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, *, is_made_again: bool
+) -> None:
+    """Neither its entries nor its artifacts, of which some were copied before; that is no damage, and the others are whole."""
+    copy_artifact, copied = backup._copy_artifact, list[str]()
+
+    def late(source: Artifacts, target: Artifacts, sha256: str) -> None:
+        copy_artifact(source, target, sha256)
+        copied.append(sha256)
+        if len(copied) == 1:
+            with SqliteStore(filled) as store:
+                delete_sessions(store, ["s2"])  # the first whose artifacts are copied
+                if is_made_again:
+                    store.acquire("s2").release()
+
+    monkeypatch.setattr(backup, "_copy_artifact", late)
+    target = filled.with_name("copy.db")
+    report = back_up(filled, target)
+    assert (report.damage, set(report.names), report.artifacts) == ((), {"s0", "s1"}, 6)
+    with SqliteStore(target) as store:
+        assert (len(store.artifacts.names()), len(store.tombstones())) == (6, 1)
+    assert b"of session 2" not in target.read_bytes()

@@ -7,8 +7,10 @@ from typing import Any
 import apsw
 import pytest
 
+from foveal.stores.lease import LEASE_MS
 from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore, wal
+from foveal.stores.sqlite import SqliteStore, group_commit, wal
+from foveal.stores.sqlite import store as store_module
 from foveal.stores.sqlite.doctor import examine
 from foveal.values.errors import StoreBusy, StoreCorrupt, StoreFailed, StoreFull
 
@@ -172,11 +174,12 @@ def test_a_deletion_whose_bytes_stay_says_that_the_session_is_deleted(
     store, other = SqliteStore(path, busy_timeout_s=0.01), apsw.Connection(str(path))
     store.acquire("s").release()
 
-    def hold(*_: object) -> None:
+    def hold(*_: object) -> dict[str, OSError]:
         if not other.in_transaction:
             other.execute("BEGIN IMMEDIATE")
+        return {}
 
-    monkeypatch.setattr("foveal.stores.sqlite.store.delete_index", hold)
+    monkeypatch.setattr("foveal.stores.sqlite.store.remove_indexes", hold)
     with pytest.raises(StoreBusy) as told:
         store.delete(["s"])
     assert "nothing was written" not in str(told.value)
@@ -218,3 +221,26 @@ def test_a_deletion_for_which_there_is_no_space_says_that_the_session_is_deleted
     assert "was deleted cannot be read any more" in told
     assert "foveal store vacuum" in told
     assert left == "['stays']"
+
+
+def test_a_lease_that_cannot_be_renewed_on_a_full_disk_is_tried_again_after_a_pause(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not at once, for ever, by a thread that takes a whole processor; the log tells of it once, and the handle goes on."""
+    store = SqliteStore(path)
+    writer = store.acquire("s")
+    commits, now_ms = store._commits, store_module._now_ms() + LEASE_MS
+    monkeypatch.setattr(store_module, "_now_ms", lambda: now_ms)
+    monkeypatch.setattr(group_commit, "RETRY_S", 3600.0)
+    for _ in range(2):
+        failing(store, "BEGIN", apsw.FullError("database or disk is full"))
+        assert commits._rest_s() == 0.0
+        commits._rest()
+        assert (commits._rest_s() or 0) > 3000
+        commits._retry_s = 0.0  # the pause is over
+    commits._rest()
+    assert 0 < (commits._upkeep.rest_s() or 0) <= LEASE_MS / 1000
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "no space is left" in caplog.text
+    assert writer.append([Draft("a", None, 1, "me", b"x")]) == [1]
+    store.close()

@@ -20,7 +20,7 @@ from foveal.stores.database import Database
 from foveal.stores.port import Row, SessionCard, Store
 from foveal.stores.sqlite.connection import transaction
 from foveal.values.entry import ATTACHED, Message
-from foveal.values.errors import NotFound, StoreCorrupt
+from foveal.values.errors import KeyMissing, NotFound, StoreCorrupt, StoreError
 
 logger = logging.getLogger("foveal.search")
 
@@ -90,9 +90,16 @@ def catch_up_scope(
 
 
 def catch_up_sessions(
-    db: Database, store: Store, cards: Callable[[], list[SessionCard]], *, without: str = "", time_ms: int = 0
+    db: Database,
+    store: Store,
+    cards: Callable[[], list[SessionCard]],
+    *,
+    without: str = "",
+    time_ms: int = 0,
+    on_unreadable: Callable[[str, StoreError], None] = lambda session, error: None,
 ) -> bool:
-    """Index what some sessions have gained, as much as one look may, and return whether that was everything."""
+    """Index what some sessions have gained, as much as one look may, and return whether that was everything. Sessions that are
+    damaged, or whose keys are not at hand, keep nobody from the others: `on_unreadable` is told."""
     behind, complete_ms = _behind(db, store, cards(), without, time_ms)
     if not behind and (_complete_ms(db) or not complete_ms):
         return True
@@ -100,7 +107,7 @@ def catch_up_sessions(
         behind, complete_ms = _behind(db, store, cards(), without, time_ms)
         room = _LOOK_CHARACTERS
         for card in behind:
-            room = _take(db, store, card, room)
+            room = _take(db, store, card, room, on_unreadable)
             if room <= 0:
                 db.execute("UPDATE progress SET updated_ms = 0")  # the next look is whole, whatever this one was
                 return False
@@ -147,7 +154,9 @@ def _source(db: Database, session: str) -> _Source | None:
     return _Source(*found) if found else None
 
 
-def _take(db: Database, store: Store, card: SessionCard, room: int) -> int:
+def _take(
+    db: Database, store: Store, card: SessionCard, room: int, on_unreadable: Callable[[str, StoreError], None]
+) -> int:
     """Index the rows of a session that are new, and return the room that is left."""
     if _source(db, card.id) is None:
         db.execute("INSERT INTO sources (session, seq) VALUES (?, 0)", (card.id,))
@@ -166,8 +175,12 @@ def _take(db: Database, store: Store, card: SessionCard, room: int) -> int:
                 break
     except NotFound:
         return room  # it was deleted just now
-    except StoreCorrupt as error:  # the others are searched all the same
-        logger.warning("session %s cannot be searched: %s", card.id, error)
+    except (StoreCorrupt, KeyMissing) as error:  # the others are searched all the same
+        level = (
+            logging.WARNING if isinstance(error, StoreCorrupt) else logging.INFO
+        )  # a store may have many under other keys
+        logger.log(level, "session %s cannot be searched: %s", card.id, error)
+        on_unreadable(card.id, error)
     db.execute("UPDATE sources SET seq = ?, last = ? WHERE id = ?", (source.seq, source.last, source.id))
     return room
 

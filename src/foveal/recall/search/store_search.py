@@ -1,6 +1,6 @@
 """Search over all sessions of a store: the words that people and the model said, in one index, which can be lost at any time."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -11,7 +11,7 @@ from foveal.recall.search.scope_index import TABLES, catch_up_sessions
 from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
 from foveal.stores.database import Database
 from foveal.stores.port import Store
-from foveal.values.errors import NotFound
+from foveal.values.errors import KeyMissing, NotFound, StoreError
 
 _BEST = (
     "SELECT p.id, s.session, p.seq, -bm25(words, 1.0, ?) AS score FROM words JOIN passages AS p ON p.id = words.rowid"
@@ -32,16 +32,27 @@ class SessionHit(msgspec.Struct, frozen=True):
 
 
 def search_store(
-    store: Store, words: str, *, sessions: Collection[str] | None = None, limit: int = 20
+    store: Store,
+    words: str,
+    *,
+    sessions: Collection[str] | None = None,
+    limit: int = 20,
+    on_unreadable: Callable[[str, StoreError], None] | None = None,
 ) -> list[SessionHit]:
     """Return the sessions in which the words were said, best first (BM25), each with its best place; any of the words will do.
-    With `sessions`, only these are looked at."""
+    With `sessions`, only these are looked at.
+
+    Of a session that cannot be read to its end, because it is damaged or its key is not at hand, `on_unreadable` is told: its
+    name and the reason. Without one, damage is logged and a missing key is raised.
+    """
     question = query(words[:MOST_QUERY_CHARACTERS])
     if not question:
         return []
 
+    unreadable = dict[str, StoreError]()
+
     def answer(db: Database) -> list[SessionHit]:
-        while not catch_up_sessions(db, store, store.cards):
+        while not catch_up_sessions(db, store, store.cards, on_unreadable=unreadable.__setitem__):
             pass
         best = dict[str, SessionHit]()
         for number, session, seq, _ in db.execute(_BEST, (PIECE_WEIGHT, question)).fetchall():
@@ -53,6 +64,12 @@ def search_store(
         return list(best.values())
 
     found = with_index(store.index_of_all(), answer, TABLES)
+    for session, error in unreadable.items():
+        if sessions is None or session in sessions:
+            if on_unreadable is not None:
+                on_unreadable(session, error)
+            elif isinstance(error, KeyMissing):
+                raise error
     spans = best_spans(question, [hit.snippet for hit in found])
     return [
         msgspec.structs.replace(hit, snippet=hit.snippet[start:end].rstrip("\n"))

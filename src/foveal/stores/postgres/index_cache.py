@@ -5,6 +5,7 @@ deleted: so no machine searches an index of something that was deleted elsewhere
 removed by the deletion on its own machine, and on the others when the folder is used, some minutes later at most.
 """
 
+import logging
 import math
 import os
 import re
@@ -15,9 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.stores.sqlite.index import FileIndex
+from foveal.stores.disk import size_of_folder
+from foveal.stores.sqlite.index import FileIndex, remove_index_files
 
-SUFFIXES = ("", "-journal", "-wal", "-shm")
+logger = logging.getLogger("foveal.search")
+
 SWEEP_S = 300.0
 """Time between two looks for sessions that were deleted elsewhere: one round trip in it is nothing beside its searches."""
 _SCOPE = re.compile(r"scope-([0-9a-f]{32})-([0-9]+)")
@@ -56,29 +59,29 @@ class IndexCache:
         self._sweep_at_times()
         return FileIndex(self.folder / f"scope-{scope_hash(scope)}-{deletions}.db")
 
-    def sweep(self) -> None:
-        """Remove the indexes with words of sessions that were deleted, here or elsewhere."""
+    def sweep(self) -> dict[str, OSError]:
+        """Remove the indexes with words of sessions that were deleted, here or elsewhere. Return those that are left, each with
+        the reason, or the folder if it cannot be read."""
         self._swept_s = time.monotonic()
-        files = list(self.folder.glob("*.db"))
+        try:
+            files = [file for file in self.folder.iterdir() if file.suffix == ".db"]
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            return {str(self.folder): error}
         found = [(file, _SCOPE.fullmatch(file.stem)) for file in files]
         keys = [int(file.stem) for file in files if file.stem.isdigit()]
         state = self._look(keys, [scope[1] for _, scope in found if scope]) if files else CacheState(frozenset(), {})
-        for file, scope in found:
-            is_kept = (
-                state.deletions.get(scope[1], 0) == int(scope[2])
-                if scope
-                else file.stem.isdigit() and int(file.stem) in state.keys
-            )
-            if not is_kept:
-                _remove(file)
+        return remove_index_files(file for file, scope in found if not _is_kept(file, scope, state))
 
     def size_bytes(self) -> int:
         """Return the bytes of all files."""
-        return sum(file.stat().st_size for file in self.folder.glob("*") if file.is_file())
+        return size_of_folder(self.folder)
 
     def _sweep_at_times(self) -> None:
         if time.monotonic() - self._swept_s >= SWEEP_S:
-            self.sweep()
+            for file, error in self.sweep().items():
+                logger.warning("%s may hold words of deleted sessions and cannot be removed: %s", file, error)
 
 
 def scope_hash(name: str) -> str:
@@ -86,6 +89,8 @@ def scope_hash(name: str) -> str:
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _remove(place: Path) -> None:
-    for suffix in SUFFIXES:
-        place.with_name(place.name + suffix).unlink(missing_ok=True)
+def _is_kept(file: Path, scope: re.Match[str] | None, state: CacheState) -> bool:
+    """Return whether an index, of a session or of a scope, is of something that is there."""
+    if scope is not None:
+        return state.deletions.get(scope[1], 0) == int(scope[2])
+    return file.stem.isdigit() and int(file.stem) in state.keys

@@ -10,7 +10,6 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -18,7 +17,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from foveal.stores.artifacts_place import artifacts_address, open_artifacts
-from foveal.stores.chain import seal, seed
+from foveal.stores.chain import by_name, seal, seed, seeds
 from foveal.stores.checks import (
     SECRET_BYTES,
     check_drafts,
@@ -46,6 +45,7 @@ from foveal.stores.port import (
     KeptArtifact,
     KeptNote,
     Opened,
+    OutsideShelf,
     Row,
     SearchIndex,
     SessionCard,
@@ -81,6 +81,7 @@ from foveal.stores.postgres.schema import (
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.values.errors import (
     BadInput,
+    IndexLeft,
     LeaseLost,
     NotFound,
     SessionHeld,
@@ -198,6 +199,7 @@ _COUNT_DELETION = (
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
+_TOMBSTONES = "SELECT seed, created_ms, deleted_ms, entries, chain, seal FROM @tombstones"
 _ALL = "all\0"
 """The name of the index of all sessions: one that no scope can have."""
 _DELETED = "SELECT count(*)::bigint FROM @tombstones"
@@ -234,8 +236,10 @@ class PostgresStore:
         options = _Options.read(
             address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
         )
-        named = options.artifacts if artifacts is None else artifacts
-        kept_by = open_artifacts(named) if isinstance(named, str | Path) else named
+        named = artifacts if isinstance(artifacts, str | Path) else options.artifacts
+        given = None if isinstance(artifacts, str | Path) else artifacts
+        shelf = None if named is None else open_artifacts(named)
+        self.artifacts: ArtifactShelf
         self.place = str(address)
         self._connections = Connections(address, options.schema, options.patience_s, COLUMNS)
         self._pid = os.getpid()
@@ -246,14 +250,10 @@ class PostgresStore:
             store_id = migrate(self._connections, secrets.token_hex(8), _now_ms())
             replication = options.replication
             self._connections.run(lambda link: check_durability(link, self.place, replication))
-            if kept_by is None or isinstance(named, str | Path):
-                address = artifacts_address(named) if isinstance(named, str | Path) else None
-                elsewhere = self._connections.run(lambda link: remember_artifacts(link, address))
-                kept_by = kept_by or (open_artifacts(elsewhere) if elsewhere else PostgresArtifacts(self._connections))
+            self.artifacts = self._find_artifacts(named, shelf, store_id) if given is None else given
         except BaseException:
             self._connections.close()
             raise
-        self.artifacts: ArtifactShelf = kept_by
         self._indexes = IndexCache(Path(options.cache or default_cache()) / store_id, self._cache_state)
         self._lease = PostgresLease(self._connections, options.lease_s)
         self._commits = PostgresCommits(self._connections, committers)
@@ -400,15 +400,24 @@ class PostgresStore:
 
         now_ms = _now_ms()
         gone = self._run(job)
-        with suppress(
-            StoreError
-        ):  # the sessions are deleted; the words of them on this machine go with the next use then
-            self._indexes.sweep()
+        try:
+            left: Mapping[str, Exception] = self._indexes.sweep()
+        except StoreError as error:  # the sessions are deleted; the words of them on this machine go with the next use
+            left = {str(self._indexes.folder): error}
+        if left:
+            raise IndexLeft(left, self.place, gone)
         return gone
 
     def tombstones(self) -> list[Tombstone]:
-        query = "SELECT seed, created_ms, deleted_ms, entries, chain, seal FROM @tombstones ORDER BY deleted_ms, key"
-        raws = self._run(lambda link: link.ask(query))
+        return self._tombstones("")
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        hashes = [bytes.fromhex(known) for known in seeds(sessions)]
+        return by_name(self._tombstones("WHERE seed = ANY(%s)", hashes), sessions) if hashes else {}
+
+    def _tombstones(self, where: str, *bindings: object) -> list[Tombstone]:
+        query = f"{_TOMBSTONES} {where} ORDER BY deleted_ms, key"
+        raws = self._run(lambda link: link.ask(query, bindings))
         for raw in raws:
             if seal(*raw[:-1]) != raw[-1]:
                 raise StoreCorrupt(self.place, "a tombstone does not match its seal", self.place)
@@ -464,9 +473,9 @@ class PostgresStore:
         always, and others up to `REWRITE_BYTES`. `StoreBusy` if somebody reads a table all the time.
         """
         sweep: Callable[[], object] | None = getattr(self.artifacts, "sweep", None)
-        if sweep is not None:  # a bucket ends unfinished uploads by its own rules
+        if sweep is not None:  # an artifact shelf of somebody else's may have nothing to sweep
             sweep()
-        self._indexes.sweep()
+        left = self._indexes.sweep()
 
         def job(link: Link) -> list[str]:
             link.ask("DELETE FROM @leases WHERE until < clock_timestamp() - interval '1 day'")
@@ -479,6 +488,8 @@ class PostgresStore:
                 f"{self.place}: {', '.join(busy)} could not be written anew, because others held them for longer than "
                 f"{LOCK_MS / 1000:.0f} s (a backup, a long query); bytes of deleted rows may be in their files. Run it later."
             )
+        if left:
+            raise IndexLeft(left, self.place)
 
     def close(self) -> None:
         """Finish the appends under way, release every session acquired through this handle, and close the connections."""
@@ -496,6 +507,20 @@ class PostgresStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _find_artifacts(self, named: str | Path | None, shelf: OutsideShelf | None, store_id: str) -> ArtifactShelf:
+        """Return the artifacts in the place that is named or that the store remembers; those in the database if there is none."""
+        address = None if named is None else artifacts_address(named)
+        known = self._run(lambda link: remember_artifacts(link, None))
+        if known is None and shelf is not None and address is not None:  # a place that is refused is not remembered
+            _check_claim(shelf, store_id, self.place, address)
+        elsewhere = self._run(lambda link: remember_artifacts(link, address))
+        if elsewhere is None:
+            return PostgresArtifacts(self._connections)
+        found = shelf or open_artifacts(elsewhere)
+        if known is not None:
+            _check_claim(found, store_id, self.place, elsewhere)
+        return found
 
     def _open(self, link: Link, wish: dict[str, object]) -> Opened | None:
         """Acquire a session and read what is needed to go on with it; None if somebody has it, or had it a moment ago."""
@@ -797,6 +822,20 @@ class _Options(msgspec.Struct, frozen=True):
             if not least <= value <= most:
                 raise BadInput(f"foveal_{name}_s is {value}; give {least:,} to {most:,} seconds")
         return read
+
+
+def _check_claim(shelf: OutsideShelf, store_id: str, place: str, where: str) -> None:
+    """Raise `BadInput` if the artifacts of another store lie in a place outside the database. Who may only read there, or cannot
+    reach it now, claims nothing."""
+    try:
+        owner = shelf.claim(store_id)
+    except StoreError:
+        return
+    if owner != store_id:
+        raise BadInput(
+            f"{where} has the artifacts of another store, and {place} cannot keep its own there: each would remove those that "
+            "only the other one names. Name a folder or a prefix that no other store has."
+        )
 
 
 def _delete_all(

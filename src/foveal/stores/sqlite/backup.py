@@ -22,7 +22,11 @@ from foveal.stores.sqlite.doctor import examine
 from foveal.stores.sqlite.opening import check_free, connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables
+from foveal.stores.unnamed_artifacts import NamedArtifacts
 from foveal.values.errors import NotFound, StoreCorrupt, StoreError
+
+_ANY_TIME_MS = 1 << 62
+"""Later than any time at which an artifact was put."""
 
 
 @contextmanager
@@ -47,7 +51,7 @@ def new_store_file(target: str | PathLike[str]) -> Generator[Path]:
 
 def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
     """Copy the store at `path` to a new file, with its artifacts, and return the examination of the copy. Others may write in
-    the meantime: the copy has everything that was acknowledged when this was called."""
+    the meantime: the copy has everything that was acknowledged when this was called, but for what was deleted since."""
     with new_store_file(target) as place, SqliteStore(path, may_be_read_only=True) as store:
         copy = connect_new(place)
         try:
@@ -83,7 +87,26 @@ def _copy_artifacts(store: SqliteStore, place: Path) -> list[SessionCard]:
                 break
             for sha256 in named:
                 _copy_artifact(store.artifacts_for(card.id), copied.artifacts_for(card.id), sha256)
-    return cards
+        with suppress(StoreCorrupt):  # the examination reports it
+            _follow_deletions(store, copied, cards)
+        return copied.cards()
+
+
+def _follow_deletions(store: SqliteStore, copied: SqliteStore, cards: list[SessionCard]) -> None:
+    """Delete what was deleted in the store since it was copied: its artifacts may have been gone before they were copied."""
+    names = [card.id for card in cards]
+    now, before = store.tombstones_of(names), copied.tombstones_of(names)
+    since = {name: {one.created_ms for one in found if one not in before.get(name, ())} for name, found in now.items()}
+    gone = [card.id for card in cards if card.created_ms in since.get(card.id, ())]
+    if not gone:
+        return
+    copied.delete(gone)
+    named = NamedArtifacts()
+    for card in copied.cards():
+        named.read(copied, card.id, entries=card.entries, updated_ms=card.updated_ms)
+    for one in copied.kept_artifacts() if not named.unread else ():
+        if one.name not in named.found:
+            one.remove(unless_put_after_ms=_ANY_TIME_MS)
 
 
 def _copy_artifact(source: Artifacts, target: Artifacts, sha256: str) -> None:

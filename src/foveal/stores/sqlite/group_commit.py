@@ -9,7 +9,7 @@ and the groups would be half as large as they could be.
 
 Checkpoints are made here as well, after the answers, and not by SQLite within a commit: SQLite ignores an fsync that fails
 there, and a second one would seem to succeed. While nobody writes, the thread carries the WAL over into the file and keeps the
-lease of the handle alive.
+lease of the handle alive. A renewal that fails, as on a full disk, is tried again after a pause, and told in the log.
 
 Each transaction looks whether a newer Foveal has upgraded the file since it was opened: then this handle writes nothing any more,
 not even that it is closed.
@@ -18,6 +18,7 @@ After each commit, the names of the files must still lead to the files that are 
 that nobody will find.
 """
 
+import logging
 import os
 import queue
 import threading
@@ -34,6 +35,8 @@ from foveal.values.errors import SchemaTooNew, StoreError, StoreFailed
 
 T = TypeVar("T")
 
+logger = logging.getLogger("foveal.store")
+
 GROUP_LIMIT = 256
 """Jobs in one transaction: more would only make the first of them wait."""
 LINGER_S = 0.0005
@@ -42,6 +45,8 @@ CHECKPOINT_PAGES = 1000
 """SQLite's own default for automatic checkpoints."""
 IDLE_S = 3.0
 """Rest after which the WAL is carried over: longer than the steps of an agent follow each other, so that they share one."""
+RETRY_S = 1.0
+"""Pause after a renewal of the lease that failed: half of the lease is left then, which is time for many tries."""
 
 
 class Upkeep(Protocol):
@@ -107,6 +112,8 @@ class GroupCommit:
         self._wal_pages = 0
         self._is_carried_over = True
         self._company = 1
+        self._retry_s: float | None = None
+        """The time before which the lease is not renewed again; None if its last renewal succeeded."""
         db.wal_autocheckpoint(0)
         db.set_wal_hook(self._note_wal)
 
@@ -196,16 +203,33 @@ class GroupCommit:
 
     def _rest(self) -> None:
         """Do what is due while nobody writes."""
-        if self._upkeep.rest_s() == 0.0:
-            self._commit([])
+        if self._due_s() == 0.0:
+            self._renew()
         if not self._is_carried_over:
             self._checkpoint()
+
+    def _renew(self) -> None:
+        """Renew the lease while nobody writes. The first of several failures is logged: no caller is there to be told."""
+        error = self._commit([])
+        if error is not None and self._retry_s is None and self._failure is None:
+            problem = translated(error, self._db, self._path) if isinstance(error, BROKEN) else error
+            logger.warning(
+                "the lease of an open store could not be renewed, and is tried again each second: %s", problem
+            )
+        self._retry_s = None if error is None else time.monotonic() + RETRY_S
+
+    def _due_s(self) -> float | None:
+        """Return how long it is until the lease is to be renewed; None if there is none."""
+        due_s = self._upkeep.rest_s()
+        if due_s is None or self._retry_s is None:
+            return due_s
+        return max(due_s, self._retry_s - time.monotonic(), 0.0)
 
     def _rest_s(self) -> float | None:
         """Return how long the thread may wait for a job."""
         if self._failure is not None:
             return None
-        due_s = self._upkeep.rest_s()
+        due_s = self._due_s()
         if self._is_carried_over:
             return due_s
         return IDLE_S if due_s is None else min(IDLE_S, due_s)
@@ -244,11 +268,12 @@ class GroupCommit:
                     return tickets, True
         return tickets, False
 
-    def _commit(self, tickets: list[_Ticket]) -> None:
+    def _commit(self, tickets: list[_Ticket]) -> BaseException | None:
+        """Commit the jobs together and note the outcome of each. Return the error of the transaction; None if it succeeded."""
         if self._failure is not None:
             for ticket in tickets:
                 ticket.error = self._told()
-            return
+            return self._failure
         started = time.monotonic()
         try:
             self._db.execute("BEGIN IMMEDIATE")
@@ -270,6 +295,7 @@ class GroupCommit:
             self._fail(error)
             for ticket in tickets:
                 ticket.error = ticket.error or self._told()
+            return error
         except BROKEN as error:
             self._roll_back()
             self._upkeep.settle(is_kept=False)
@@ -278,6 +304,8 @@ class GroupCommit:
                 ticket.error = ticket.error or translated(error, self._db, self._path, waited_s=waited_s)
             if isinstance(error, apsw.IOError) and not is_full(error, self._db):
                 self._fail(StoreFailed(str(translated(error, self._db, self._path))))
+            return error
+        return None
 
     def _run_alone(self, ticket: _Ticket) -> None:
         try:

@@ -20,6 +20,8 @@ from foveal.stores.disk import OWNER_FOLDER, OWNER_ONLY
 from foveal.stores.sqlite.connection import connect, connect_memory
 
 SUFFIX = ".index"
+SUFFIXES = ("", "-journal", "-wal", "-shm")
+"""Endings of the files that SQLite keeps for one database."""
 BUSY_S = 10.0
 """Longest wait for another process: a batch takes a second, so a longer wait is for a process that is stuck."""
 
@@ -56,11 +58,47 @@ INDEX_OF_ALL = "all\0"
 """The name under which the index over all sessions is kept: one that no session can have."""
 
 
-def delete_index(path: Path, session: str) -> None:
-    """Remove the index of a session of the store at `path`, if there is one."""
-    place = index_file(path, session)
-    for suffix in ("", "-journal", "-wal", "-shm"):
-        place.with_name(place.name + suffix).unlink(missing_ok=True)
+def remove_indexes(path: Path, sessions: Iterable[str]) -> dict[str, OSError]:
+    """Remove the indexes of these sessions of the store at `path`, and return those that are left, each with the reason."""
+    return remove_index_files(index_file(path, session) for session in sessions)
+
+
+def remove_index_files(places: Iterable[Path]) -> dict[str, OSError]:
+    """Remove index files with what SQLite keeps beside them, and return those that are left, each with the reason. Where a folder
+    cannot be changed, its files are emptied: whoever has one open makes it anew."""
+    left = dict[str, OSError]()
+    for place in places:
+        for file in [place.with_name(place.name + suffix) for suffix in SUFFIXES]:
+            try:
+                _remove(file)
+            except OSError as error:
+                left[str(file)] = error
+    return left
+
+
+def _remove(file: Path) -> None:
+    try:
+        file.unlink(missing_ok=True)
+    except NotADirectoryError:
+        pass  # a file in the place of the folder: it has no index in it
+    except OSError as refused:
+        try:
+            with file.open("r+b") as emptied:
+                emptied.truncate()
+        except FileNotFoundError:
+            pass
+        except OSError:
+            raise refused from None
+
+
+def list_index_files(path: Path) -> list[Path]:
+    """Return the index files of the store at `path`; other files in their folder are left out."""
+    folder = path.with_name(path.name + SUFFIX)
+    try:
+        found = sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [file for file in found if _FILE.fullmatch(file.name)]
 
 
 class IndexFiles(msgspec.Struct, frozen=True):
@@ -73,15 +111,17 @@ class IndexFiles(msgspec.Struct, frozen=True):
     orphan_bytes: int = 0
 
 
-def index_files(path: Path, sessions: Iterable[str]) -> IndexFiles:
-    """Return the index files of the store at `path`, which has these sessions. Other files are ignored."""
-    folder = path.with_name(path.name + SUFFIX)
+def index_files(path: Path, found: Iterable[Path], sessions: Iterable[str]) -> IndexFiles:
+    """Return the facts about index files of the store at `path` that were found there before it was asked for its sessions: so
+    none is of a session that was made since."""
     known = {index_file(path, session).name for session in sessions}
-    found = [file for file in sorted(folder.glob("*.db*")) if _FILE.fullmatch(file.name)] if folder.is_dir() else []
-    sizes = {file: file.stat().st_size for file in found}
-    orphans = [file for file in found if file.name.partition("-")[0] not in known]
+    sizes = dict[Path, int]()
+    for file in found:
+        with suppress(FileNotFoundError):  # a journal comes and goes
+            sizes[file] = file.stat().st_size
+    orphans = [file for file in sizes if file.name.partition("-")[0] not in known]
     return IndexFiles(
-        len(found), sum(sizes.values()), tuple(map(str, orphans)), sum(sizes[orphan] for orphan in orphans)
+        len(sizes), sum(sizes.values()), tuple(map(str, orphans)), sum(sizes[orphan] for orphan in orphans)
     )
 
 

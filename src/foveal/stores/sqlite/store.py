@@ -24,8 +24,10 @@ import apsw
 
 from foveal.stores.artifacts import SUFFIX as ARTIFACTS
 from foveal.stores.artifacts import FileArtifacts, artifacts_folder
+from foveal.stores.chain import by_name
 from foveal.stores.checks import check_drafts, check_scope, check_sealed, check_secret, check_session
 from foveal.stores.database import Database
+from foveal.stores.disk import size_of_folder
 from foveal.stores.labels import NO_LABELS, Labels
 from foveal.stores.lease import LEASE_MS, Lease, new_token, this_process
 from foveal.stores.opened import opened
@@ -48,14 +50,33 @@ from foveal.stores.sqlite import transactions
 from foveal.stores.sqlite.connection import resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
-from foveal.stores.sqlite.index import INDEX_OF_ALL, FileIndex, MemoryIndex, delete_index, index_file, scope_key
+from foveal.stores.sqlite.index import (
+    INDEX_OF_ALL,
+    FileIndex,
+    MemoryIndex,
+    index_file,
+    index_files,
+    list_index_files,
+    remove_index_files,
+    remove_indexes,
+    scope_key,
+)
 from foveal.stores.sqlite.index import SUFFIX as INDEXES
 from foveal.stores.sqlite.no_commits import NoCommits
 from foveal.stores.sqlite.opening import can_be_written, open_reader, open_store, open_to_read
 from foveal.stores.sqlite.records import Record
 from foveal.stores.sqlite.tables import Tables, card
 from foveal.stores.sqlite.transactions import Request
-from foveal.values.errors import LeaseLost, NotFound, StoreBusy, StoreCorrupt, StoreError, StoreFull, TailLost
+from foveal.values.errors import (
+    IndexLeft,
+    LeaseLost,
+    NotFound,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    TailLost,
+)
 
 T = TypeVar("T")
 
@@ -266,9 +287,16 @@ class SqliteStore:
         gone = self._run(
             lambda db: transactions.delete(db, self.path, sessions, _now_ms(), takeover=takeover, seen=seen)
         )
-        for name in (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL):
-            delete_index(self.path, name)
-        self._write_anew()
+        left = remove_indexes(self.path, (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL))
+        remains = IndexLeft(left, str(self.path), gone) if left else None
+        try:
+            self._write_anew()
+        except (StoreBusy, StoreFull) as error:
+            if remains is None:
+                raise
+            raise type(error)(f"{error} And {remains}") from error
+        if remains is not None:
+            raise remains
         return gone
 
     def copy_to(self, target: Database) -> None:
@@ -288,19 +316,34 @@ class SqliteStore:
         names = {"log": self.path, "wal": Path(f"{self.path}-wal")}
         sizes = {name: file.stat().st_size if file.exists() else 0 for name, file in names.items()}
         for name, suffix in (("artifacts", ARTIFACTS), ("indexes", INDEXES)):
-            folder = self.path.with_name(self.path.name + suffix)
-            sizes[name] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            sizes[name] = size_of_folder(self.path.with_name(self.path.name + suffix))
         held = sum(card.holder is not None for card in cards)
         return StoreStats(len(cards), held, sum(card.entries for card in cards), len(self.tombstones()), sizes)
 
     def vacuum(self) -> None:
-        """Write the file anew, without the space of deleted rows, and remove what dead writers left beside it."""
+        """Write the file anew, without the space of deleted rows, and remove what dead writers and deletions left beside it:
+        indexes of sessions that are not there, and those of scopes and of all, which may have words of such sessions."""
         self._write_anew()
         self.artifacts.sweep()
+        try:
+            found = list_index_files(self.path)
+        except OSError as error:
+            raise IndexLeft({f"those in {self.path}{INDEXES}": error}, str(self.path)) from error
+        with self._tables() as tables:
+            is_clean = not tables.tombstones()
+            records = tables.records()
+        scopes = {record.scope for record in records if record.scope is not None}
+        shared = [*map(scope_key, sorted(scopes)), INDEX_OF_ALL] if is_clean else []
+        orphans = index_files(self.path, found, [*(record.id for record in records), *shared]).orphans
+        if left := remove_index_files(map(Path, orphans)):
+            raise IndexLeft(left, str(self.path))
 
     def tombstones(self) -> list[Tombstone]:
         with self._tables() as tables:
             return tables.tombstones()
+
+    def tombstones_of(self, sessions: Sequence[str]) -> dict[str, list[Tombstone]]:
+        return by_name(self.tombstones(), sessions) if sessions else {}
 
     def close(self) -> None:
         """Release every session acquired through this handle, finish the work under way and close the file."""
