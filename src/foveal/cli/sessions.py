@@ -109,10 +109,8 @@ def _tell_unreadable(unreadable: Mapping[str, StoreError], out: Output) -> None:
     for name, error in unreadable.items():
         names.setdefault(str(error).replace(repr(name), "…"), []).append(name)
     for listed in names.values():
-        first, others = (
-            listed[0],
-            f" and {len(listed) - 1:,} more like it (--json names all)" if len(listed) > 1 else "",
-        )
+        first = listed[0]
+        others = f" and {len(listed) - 1:,} more like it (--json names all)" if len(listed) > 1 else ""
         out.line(f"not searched: {first}{others}: {unreadable[first]}", "bad")
 
 

@@ -176,9 +176,8 @@ def _take(
     except NotFound:
         return room  # it was deleted just now
     except (StoreCorrupt, KeyMissing) as error:  # the others are searched all the same
-        level = (
-            logging.WARNING if isinstance(error, StoreCorrupt) else logging.INFO
-        )  # a store may have many under other keys
+        # A store may have many under other keys.
+        level = logging.WARNING if isinstance(error, StoreCorrupt) else logging.INFO
         logger.log(level, "session %s cannot be searched: %s", card.id, error)
         on_unreadable(card.id, error)
     db.execute("UPDATE sources SET seq = ?, last = ? WHERE id = ?", (source.seq, source.last, source.id))
