@@ -400,7 +400,7 @@ def _listener() -> Iterator[tuple[int, list[object]]]:
 MOST_CALL_MS = 10.0
 """CPU of a call: a hundred calls a second and core."""
 CALLS = 4
-_program = ("-m", "foveal.cli")
+_program = ("-m", "foveal")
 
 
 def call_cost(cases: int, _seed: int) -> Failures:

@@ -1,8 +1,0 @@
-"""`python -m foveal.cli`, for where the script is not on the path."""
-
-import sys
-
-from foveal.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main())
