@@ -15,7 +15,7 @@ from unittest.mock import patch
 import apsw
 import crash_test
 import msgspec
-from scorecard_parts import Failures, Figure, Tried, folder_in_memory, in_child, planted
+from scorecard_parts import Failures, Figure, Plant, Tried, folder_in_memory, in_child, planted
 
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore, transactions
@@ -295,7 +295,10 @@ FIGURES = (
         kill_places,
         10,
         10_000,
-        {"early answer": in_child("early answer"), "commit in halves": _halved_commit},
+        {
+            "early answer": Plant(in_child("early answer"), "acknowledged, but not there"),
+            "commit in halves": Plant(_halved_commit, "half of an append"),
+        },
     ),
     Figure(
         "R4",
@@ -303,6 +306,9 @@ FIGURES = (
         disk_errors,
         30,
         2_000,
-        {"careless commit": _careless_commit, "bare errors": _bare_errors},
+        {
+            "careless commit": Plant(_careless_commit, "acknowledged, .* there"),
+            "bare errors": Plant(_bare_errors, "is no error of ours"),
+        },
     ),
 )

@@ -4,6 +4,7 @@ A figure runs so many cases from a seed and returns the failures. A plant breaks
 """
 
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,6 +31,7 @@ import scorecard_viewer
 from scorecard_parts import (
     Failures,
     Figure,
+    Plant,
     Tried,
     add_step,
     begun_session,
@@ -60,11 +62,11 @@ from foveal.writers import summary_writer
 # Disks and processes
 
 
-def kills(cases: int, seed: int) -> Failures:
+def kills(cases: int, seed: int) -> Tried:
     """Kill a writer at random moments."""
     with folder_in_memory() as folder:
         outcome = crash_test.crash(cases, seed, folder, is_sabotaged="early answer" in planted)
-    return [] if outcome.is_clean() else outcome.problems
+    return Tried(outcome.kills, [] if outcome.is_clean() else outcome.problems or [outcome.line()])
 
 
 def power_cuts(cases: int, seed: int) -> Failures:
@@ -274,18 +276,20 @@ def newest(cases: int, seed: int) -> Tried:
     files = dict[str, set[int]]()
     for name, number in chosen:
         files.setdefault(name, set()).add(number)
-    return Tried(
-        len(chosen), [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
-    )
+    hidden = [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
+    return Tried(len(chosen), hidden, there_are=len(places))
 
 
-def frames(cases: int, seed: int) -> Failures:
+def frames(cases: int, seed: int) -> Tried:
     """Attack the frame of prompts; a reader that shares no code with Foveal looks for live tags."""
-    failures = Failures()
-    for work in frame_attacks.batches(cases, seed):
-        _case, _count, forged = frame_attacks.run(work)
+    failures, tried = Failures(), 0
+    for work in frame_attacks.batches(2 * cases, seed):  # a batch that does not fit into a window is halved
+        _case, count_of_batch, forged = frame_attacks.run(work)
         failures += forged
-    return failures
+        tried += count_of_batch
+        if tried >= cases:
+            break
+    return Tried(tried, failures)
 
 
 # Plants
@@ -328,6 +332,7 @@ def _foldable_newest() -> None:
 
 
 def _never_folds() -> None:
+    """Let no prompt be folded, and none be refused for its size."""
     real = Planner.plan
 
     def without_fold(self: Planner, *given: Any, **options: Any) -> Any:
@@ -335,6 +340,7 @@ def _never_folds() -> None:
         return offer, None
 
     Planner.plan = without_fold
+    Planner.has_room = lambda *_: True
 
 
 def _no_fence() -> None:
@@ -348,7 +354,12 @@ def _no_fence() -> None:
 
 FIGURES = (
     Figure(
-        "R1", "kill -9 of a writer at random moments", kills, 120, 20_000, {"early answer": in_child("early answer")}
+        "R1",
+        "kill -9 of a writer at random moments",
+        kills,
+        120,
+        20_000,
+        {"early answer": Plant(in_child("early answer"), "acknowledged, but not there")},
     ),
     Figure(
         "R3",
@@ -356,11 +367,16 @@ FIGURES = (
         power_cuts,
         60,
         20_000,
-        {"lazy commit": in_child("lazy commit")},
+        {"lazy commit": Plant(in_child("lazy commit"), "acknowledged, but not there")},
         skipped=lambda: "" if Path("/usr/bin/strace").exists() else "strace is not installed",
     ),
     Figure(
-        "R5", "damaged files: nothing is missed in silence", damage, 150, 20_000, {"trusted WAL": damage_test.sabotage}
+        "R5",
+        "damaged files: nothing is missed in silence",
+        damage,
+        150,
+        20_000,
+        {"trusted WAL": Plant(damage_test.sabotage, "listed with|rows, or others|is not found")},
     ),
     Figure(
         "R6",
@@ -368,19 +384,26 @@ FIGURES = (
         postgres_kills,
         8,
         300,
-        {"early answer": in_child("early answer of PostgreSQL")},
+        {"early answer": Plant(in_child("early answer of PostgreSQL"), "was acknowledged at")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
         is_alone=True,
     ),
-    Figure("R7", "two writers fight for a session", races, 20, 10_000, {"no fence": _no_fence}),
-    Figure("R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": _rows_by_time}),
+    Figure(
+        "R7", "two writers fight for a session", races, 20, 10_000, {"no fence": Plant(_no_fence, "writers at once")}
+    ),
+    Figure(
+        "R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": Plant(_rows_by_time, "another order")}
+    ),
     Figure(
         "R9",
         "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
         failovers,
         4,
         50,
-        {"late replica": in_child("late-replica"), "blind writer": in_child("blind")},
+        {
+            "late replica": Plant(in_child("late-replica"), "was acknowledged at"),
+            "blind writer": Plant(in_child("blind"), "lost entries and was not told"),
+        },
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
         is_alone=True,
     ),
@@ -391,21 +414,42 @@ FIGURES = (
         400,
         200_000,
         {
-            "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
-            "unchecked blocks": replace(admission.Admission, "_refusal", lambda _self, _part: ""),
-            "never folds": _never_folds,
+            "unchecked images": Plant(
+                replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
+                "Unrepresentable|InvalidPrompt",
+            ),
+            "unchecked blocks": Plant(
+                replace(admission.Admission, "_refusal", lambda _self, _part: ""), "InvalidPrompt"
+            ),
+            "never folds": Plant(_never_folds, "tokens at a limit of"),
         },
     ),
-    Figure("V5", "pinned words to the byte after chained folds", pins, 1, 2_000, {"pins forgotten": _unpinned}),
-    Figure("V6", "summarisers that lie, hang and fail", summarisers, 14, 7_000, {"credulous": _credulous}),
-    Figure("F1", "clients that edit, branch and retry their lists", clients, 60, 4_000, {"careless": _careless_list}),
+    Figure(
+        "V5",
+        "pinned words to the byte after chained folds",
+        pins,
+        1,
+        2_000,
+        {"pins forgotten": Plant(_unpinned, "The vault of .* is not there")},
+    ),
+    Figure(
+        "V6", "summarisers that lie, hang and fail", summarisers, 14, 7_000, {"credulous": Plant(_credulous, "says ")}
+    ),
+    Figure(
+        "F1",
+        "clients that edit, branch and retry their lists",
+        clients,
+        60,
+        4_000,
+        {"careless": Plant(_careless_list, r"move \d+: ")},
+    ),
     Figure(
         "N1",
         "recorded sessions: the newest is seen",
         newest,
         6,
         1_700,
-        {"newest folded": _foldable_newest},
+        {"newest folded": Plant(_foldable_newest, r" call \d+: (tool|user): ")},
         skipped=lambda: "" if newest_test.DATA.is_dir() else "the recorded sessions are not here",
     ),
     Figure(
@@ -414,7 +458,7 @@ FIGURES = (
         frames,
         4_000,
         1_000_000,
-        {"no guard": replace(protection, "forms", lambda *_, **__: [])},
+        {"no guard": Plant(replace(protection, "forms", lambda *_, **__: []), r": \[")},
     ),
     *scorecard_disk.FIGURES,
     *scorecard_rebuilds.FIGURES,
@@ -433,13 +477,21 @@ def _figure(name: str) -> Figure:
 
 def plant(name: str, bug: str) -> None:
     """Plant a bug of a figure in this process."""
-    _figure(name).plants[bug]()
+    _figure(name).plants[bug].put()
 
 
 def result_of(name: str, cases: int, seed: int, bug: str) -> dict[str, Any]:
-    """Run one figure in this process, with a bug planted first if one is named."""
+    """Run one figure in this process, with a bug planted first if one is named. One that tries nothing is broken."""
     if bug:
         plant(name, bug)
-    found = _figure(name).run(cases, seed)
-    tried, failures = found if isinstance(found, Tried) else (cases, found)
-    return {"cases": tried, "failures": len(failures), "examples": failures[:3]}
+    figure = _figure(name)
+    found = figure.run(cases, seed)
+    tried = found if isinstance(found, Tried) else Tried(cases, found)
+    if not (tried.cases or tried.failures):
+        raise RuntimeError(f"{name} tried nothing")
+    whole = figure.whole if tried.there_are is None else min(figure.whole, tried.there_are)
+    shown = [
+        one for one, plant in figure.plants.items() if any(re.search(plant.shows, line) for line in tried.failures)
+    ]
+    failures = {"failures": len(tried.failures), "examples": tried.failures[:3]}
+    return {"cases": tried.cases, "whole": whole, "told": tried.told, "shown": shown, **failures}

@@ -16,7 +16,7 @@ import apsw
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from scorecard_disk import Disk
-from scorecard_parts import Failures, Figure, add_step, begun_session, folder_in_memory
+from scorecard_parts import Failures, Figure, Plant, Tried, add_step, begun_session, folder_in_memory
 
 import big_result
 import stores
@@ -37,7 +37,7 @@ MOST_OBJECTS = 2.0
 """Objects that a turn may leave behind, for caches that still fill; measured 0.0."""
 
 
-def leaks(cases: int, _seed: int) -> Failures:
+def leaks(cases: int, _seed: int) -> Tried:
     """Open a store, work and close, again and again: no object and no open file stays for each turn."""
     sessions = max(2, cases // TURNS)
     with folder_in_memory() as folder:
@@ -48,10 +48,11 @@ def leaks(cases: int, _seed: int) -> Failures:
             _lived(folder / "leak.db", number)
         objects, files = (now - then for now, then in zip(_held(), before, strict=True))
     grown = objects / (sessions * TURNS)
-    return [
+    failures = [
         *([f"{grown:.1f} objects stay for each turn; {MOST_OBJECTS} are the most"] if grown > MOST_OBJECTS else []),
         *([f"{files} files stay open after {sessions} sessions"] if files > 0 else []),
     ]
+    return Tried(sessions * TURNS, failures)
 
 
 def _lived(path: Path, number: int) -> None:
@@ -113,7 +114,7 @@ and the memory of all."""
 STEPS_A_TICK = 100
 
 
-def many_sessions(cases: int, _seed: int) -> Failures:
+def many_sessions(cases: int, _seed: int) -> Tried:
     """Let a share of so many stored sessions work at once: no error, as much work for each as among a fifth of them."""
     failures = Failures()
     few, many = (_work_among(max(10, cases // part), max(4, int(cases * ACTIVE) // 5), failures) for part in (5, 1))
@@ -121,7 +122,7 @@ def many_sessions(cases: int, _seed: int) -> Failures:
         failures.append(f"{many:.0f} steps of SQLite for a session among {cases}, {few:.0f} among a fifth")
     if (used_mb := big_result.peak_mb()) > MOST_MB_ALL:
         failures.append(f"{used_mb:.0f} MB; {MOST_MB_ALL} are the most")
-    return failures
+    return Tried(max(10, cases), failures)
 
 
 def _work_among(stored: int, active: int, failures: Failures) -> float:
@@ -164,7 +165,7 @@ SYNC_S = 0.001
 """Seconds of a sync here: files in memory have none, and whoever does not wait shares nothing."""
 
 
-def group_commits(cases: int, _seed: int) -> Failures:
+def group_commits(cases: int, _seed: int) -> Tried:
     """Let a hundred sessions append at once, so often in all: none fails, and syncs are shared."""
     rounds, failures = max(1, cases // WRITERS), Failures()
     disk = Disk()
@@ -193,7 +194,7 @@ def group_commits(cases: int, _seed: int) -> Failures:
         failures.append(f"{kept} entries of {WRITERS * rounds}")
     if shared < LEAST_TOGETHER:
         failures.append(f"{shared:.1f} appends share a sync; {LEAST_TOGETHER} are the least")
-    return failures
+    return Tried(kept, failures)
 
 
 # Plants
@@ -261,7 +262,7 @@ FIGURES = (
         big_results,
         96,
         1_024,
-        {"joined": _joined_result},
+        {"joined": Plant(_joined_result, "MB for a result")},
         is_alone=True,
     ),
     Figure(
@@ -270,7 +271,7 @@ FIGURES = (
         long_logs,
         120,
         20_000,
-        {"whole log": _whole_log},
+        {"whole log": Plant(_whole_log, "rows are read")},
     ),
     Figure(
         "G9",
@@ -278,7 +279,10 @@ FIGURES = (
         leaks,
         20,
         100_000,
-        {"kept sessions": _kept_sessions, "open files": _open_files},
+        {
+            "kept sessions": Plant(_kept_sessions, "objects stay"),
+            "open files": Plant(_open_files, "files stay open"),
+        },
         is_alone=True,
     ),
     Figure(
@@ -287,7 +291,7 @@ FIGURES = (
         many_sessions,
         60,
         100_000,
-        {"catalogue read": _read_catalogue},
+        {"catalogue read": Plant(_read_catalogue, "steps of SQLite")},
         is_alone=True,
     ),
     Figure(
@@ -296,7 +300,7 @@ FIGURES = (
         group_commits,
         300,
         100_000,
-        {"alone": _alone},
+        {"alone": Plant(_alone, "share a sync")},
         is_alone=True,
     ),
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_bytes
 from typing import Any
 
-from scorecard_parts import Failures, Figure, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Plant, folder_in_memory, replace
 
 from foveal.context import safe_paths
 from foveal.context.workspace import Workspace
@@ -290,9 +290,9 @@ FIGURES = (
         300,
         1_000_000,
         {
-            "prefix without end": replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]),
-            "one place for artifacts": _one_artifact_place,
-            "hash not compared": replace(session_names, "_HASH", re.compile(r"never\Z")),
+            "prefix without end": Plant(replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), " found "),
+            "one place for artifacts": Plant(_one_artifact_place, "(span|artifact) of .* found "),
+            "hash not compared": Plant(replace(session_names, "_HASH", re.compile(r"never\Z")), "of another key"),
         },
     ),
     Figure(
@@ -302,8 +302,10 @@ FIGURES = (
         100,
         20_000,
         {
-            "links followed": replace(safe_paths, "_NOFOLLOW", 0),
-            "paths that climb": replace(safe_paths, "parts_of", lambda path: tuple(path.split("/"))),
+            "links followed": Plant(replace(safe_paths, "_NOFOLLOW", 0), "read_link|put_while_swapped"),
+            "paths that climb": Plant(
+                replace(safe_paths, "parts_of", lambda path: tuple(path.split("/"))), "read_under_name"
+            ),
         },
     ),
     Figure(
@@ -313,8 +315,8 @@ FIGURES = (
         9,
         3_000,
         {
-            "results as they are": _results_as_they_are,
-            "a rule less": replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]),
+            "results as they are": Plant(_results_as_they_are, "in canaries.db"),
+            "a rule less": Plant(replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]), "(setting|JSON): in "),
         },
     ),
 )
