@@ -199,7 +199,7 @@ FIGURES = (
     ),
     Figure(
         "Q1",
-        "mutants of pairing, fence, budget, chain and lease of the store that the tests of their rooms notice (85 of 100 are the least)",
+        "mutants of pairing, fence, budget and the store's chain and leases that tests notice (85 of 100 at least)",
         mutant_tests,
         5,
         250,

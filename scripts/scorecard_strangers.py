@@ -6,6 +6,8 @@ import os
 import random
 import re
 import string
+import sys
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,13 +22,16 @@ from foveal.context import safe_paths
 from foveal.context.workspace import Workspace
 from foveal.gateway import session_names
 from foveal.gateway.session_names import ApiCaller
-from foveal.recall.search import search
+from foveal.recall.search import Moment, scope_index, search, search_earlier, search_store
+from foveal.recall.search import index as session_index
 from foveal.session.options import Host, Model
+from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores import private
 from foveal.stores.keys import LocalKeys
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import KeptNote, Store
+from foveal.stores.port import KeptNote, SearchIndex, Store
+from foveal.stores.portable import export_session
 from foveal.stores.private import PrivateStore
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.tenants import TenantArtifacts
@@ -219,6 +224,11 @@ ESCAPES: tuple[Callable[[Workspace, Path, str, random.Random], object], ...] = (
 # Secrets in records
 
 
+SCOPE = "people"
+MOST_STEM = 30
+"""Letters of a secret that an index has in any case: the ending of a word may be cut."""
+
+
 def _letters(rng: random.Random, count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
     return "".join(rng.choices(alphabet, k=count))
 
@@ -237,7 +247,8 @@ SECRETS: dict[str, Callable[[str], str]] = {
 
 
 def canaries(cases: int, seed: int) -> Failures:
-    """Say secrets of each known shape in each kind of message: none is in a file, prompt, trace, index or line of a log."""
+    """Say secrets of each known shape in each kind of message: none is in a file, a prompt, a trace, an export, a line of a log,
+    or among the words of an index."""
     failures, rng, lines = Failures(), random.Random(seed), io.StringIO()
     logging.basicConfig(stream=lines, level=logging.DEBUG, force=True)
     shapes = list(islice(cycle(SECRETS.items()), cases))
@@ -247,17 +258,22 @@ def canaries(cases: int, seed: int) -> Failures:
             shown = [
                 _say(store, f"s{n}", make(core)) for n, ((_, make), core) in enumerate(zip(shapes, cores, strict=True))
             ]
+            terms = [_indexed(store.index(f"s{n}")) for n in range(len(shown))]
+            shared = {"the index of a scope": _scope_terms(store), "the index of all": _terms_of_all(store)}
         files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for (shape, _), core, said in zip(shapes, cores, shown, strict=True):
+    log = lines.getvalue()
+    for (shape, _), core, said, own in zip(shapes, cores, shown, terms, strict=True):
         places = [name for name, data in files.items() if core.encode() in data]
-        places += [name for name, text in (("prompt or trace", said), ("log", lines.getvalue())) if core in text]
+        places += [name for name, text in (("prompt, trace or export", said), ("log", log)) if core in text]
+        places += [name for name, there in ({"its index": own} | shared).items() if core.lower()[:MOST_STEM] in there]
         failures += [f"{shape}: in {place}" for place in places]
     return failures
 
 
 def _say(store: Store, name: str, secret: str) -> str:
-    """Say a secret in a session in every way, and return its prompt, its trace and a look into its index."""
-    with Session(store, name, model=MODEL, host=Host(redact=redact_secrets)) as session:
+    """Say a secret in a session in every way, and return its prompt, its trace, a hit and its export."""
+    stream, policy = io.BytesIO(), Policy(memory=SCOPE)
+    with Session(store, name, model=MODEL, policy=policy, host=Host(redact=redact_secrets)) as session:
         session.append(user(f"It is {secret} now"))
         session.append({"role": "user", "content": f"again {secret}"})
         session.append(assistant("", ToolCall("c1", "run", f"{{{secret}}}"), ToolCall("c2", "run", "{}")))
@@ -266,7 +282,30 @@ def _say(store: Store, name: str, secret: str) -> str:
         reply = {"role": "assistant", "content": f"I read {secret} there"}
         session.append({"choices": [{"message": reply, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9}})
         session.append(user("and now?"))
-        return f"{session.prompt().request} {session.why()} {search(store, name, 'redacted')}"
+        shown = f"{session.prompt().request} {session.why()} {search(store, name, 'redacted')}"
+    export_session(store, name, stream)
+    return shown + stream.getvalue().decode()
+
+
+def _scope_terms(store: Store) -> str:
+    search_earlier(store, Moment(SCOPE, "nobody", time.time_ns() // 1_000_000), "redacted")
+    return _indexed(store.scope(SCOPE).index())
+
+
+def _terms_of_all(store: Store) -> str:
+    search_store(store, "redacted")
+    return _indexed(store.index_of_all())
+
+
+def _indexed(index: SearchIndex) -> str:
+    """Return the words of an index. Its file does not show them: they are in lower case there, and without a common beginning."""
+    with index.opened() as db:
+        db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, words, row)")
+        terms = [str(term) for (term,) in db.execute("SELECT term FROM temp.terms").fetchall()]
+        db.execute("DROP TABLE temp.terms")
+    if not terms:
+        raise RuntimeError("the index has no words")
+    return " ".join(terms)
 
 
 # Plants
@@ -280,6 +319,20 @@ def _one_artifact_place() -> None:
 def _results_as_they_are() -> None:
     real = redaction._redacted_part
     redaction._redacted_part = lambda part, redact: part if isinstance(part, ToolResult) else real(part, redact)
+
+
+def _indexed_as_said() -> None:
+    """Let indexes take the words as they were said, and not as they are kept."""
+    said, known = set[str](), redact_secrets
+
+    def redact(text: str) -> str:
+        said.update(text.split())
+        return known(text)
+
+    replace(sys.modules[__name__], "redact_secrets", redact)()
+    for module in (session_index, scope_index):
+        real = module.indexed
+        replace(module, "indexed", lambda text, real=real, **more: real(f"{text} {' '.join(said)}", **more))()
 
 
 FIGURES = (
@@ -310,12 +363,13 @@ FIGURES = (
     ),
     Figure(
         "S7",
-        "secrets of known shapes in files, prompts, traces and logs",
+        "secrets of nine known shapes in files, prompts, traces, exports, logs, and the words of all search indexes",
         canaries,
         9,
         3_000,
         {
             "results as they are": Plant(_results_as_they_are, "in canaries.db"),
+            "indexed as said": Plant(_indexed_as_said, "in its index"),
             "a rule less": Plant(replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]), "(setting|JSON): in "),
         },
     ),
