@@ -9,12 +9,12 @@ import string
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any
+from typing import Any, NamedTuple
 
 from scorecard_parts import Failures, Figure, Plant, folder_in_memory, replace
 
@@ -36,6 +36,7 @@ from foveal.stores.private import PrivateStore
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.tenants import TenantArtifacts
 from foveal.testing.hostile_names import hostile_names
+from foveal.testing.postgres_server import PostgresServer, find_postgres
 from foveal.testing.tenant_probes import EMPTY, REFUSED
 from foveal.text import redaction
 from foveal.text.redaction import redact_secrets
@@ -47,24 +48,67 @@ MODEL = Model("gpt-5", "openai_chat")
 # Other keys, other tenants
 
 
+_REFUSED = {
+    **REFUSED,
+    "artifact of a session": lambda store, session, sha256: list(store.artifacts_for(session).read(sha256)),
+}
+
+
+class Neighbours(NamedTuple):
+    """Two tenants of one store, of whom the first has a session, a note, a tombstone and an artifact."""
+
+    where: str
+    acme: Store
+    acm: Store
+    artifact: str
+    """The hash of the artifact."""
+    kept: tuple[str, ...]
+    """The names of all artifacts in the place that both share."""
+
+
 def strangers(cases: int, seed: int) -> Failures:
-    """Ask for sessions of others, in turn below the tenants of a store and by keys of the HTTP API, with forged names."""
-    failures, rng = Failures(), random.Random(seed)
-    kept = [_two_tenants(keys) for keys in (None, LocalKeys(b64encode(token_bytes(32)).decode(), "here"))]
-    before = [_picture(acme, sha256) for acme, _, sha256 in kept]
+    """Ask for sessions and artifacts of others, with forged names: in turn below the tenants of a store in memory, below those of
+    an SQLite file with its folder of artifacts, and by keys of the HTTP API."""
+    rng = random.Random(seed)
+    with folder_in_memory() as folder, ExitStack() as stack:
+        files = [stack.enter_context(SqliteStore(folder / name)) for name in ("plain.db", "encrypted.db")]
+        memory = _neighbours("memory", (MemoryStore(), MemoryStore()))
+        return _probe_all(cases, rng, memory, _neighbours("SQLite", files), is_by_key=True)
+
+
+def strangers_in_postgres(cases: int, seed: int) -> Failures:
+    """Ask for sessions and artifacts of others below the tenants of a PostgreSQL store."""
+    from foveal.stores.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
+
+    programs = find_postgres()
+    assert programs
+    with folder_in_memory() as folder, ExitStack() as stack:
+        server = PostgresServer(programs).start()
+        stack.callback(server.remove)
+        schemas = [
+            stack.enter_context(PostgresStore(server.url, schema=name, cache=folder)) for name in ("plain", "encrypted")
+        ]
+        return _probe_all(cases, random.Random(seed), _neighbours("PostgreSQL", schemas))
+
+
+def _probe_all(cases: int, rng: random.Random, *places: Sequence[Neighbours], is_by_key: bool = False) -> Failures:
+    """Probe each place in turn, without and with keys, and at last look whether anything was changed."""
+    failures, every = Failures(), [one for place in places for one in place]
+    before = [_picture(one) for one in every]
     for case in range(cases):
-        if case % 2:
-            failures += _probe_keys(rng)
-        else:
-            failures += _probe_tenant(rng, *kept[rng.randrange(2)])
-    if before != [_picture(acme, sha256) for acme, _, sha256 in kept]:
-        failures.append("what belongs to the other tenant was changed")
-    return failures
+        turn = case % (len(places) + is_by_key)
+        failures += _probe_tenant(rng, rng.choice(places[turn])) if turn < len(places) else _probe_keys(rng)
+    changed = [one.where for one, then in zip(every, before, strict=True) if _picture(one) != then]
+    return [*failures, *(f"{where}: what belongs to the other tenant was changed" for where in changed)]
 
 
-def _two_tenants(keys: LocalKeys | None) -> tuple[Store, Store, str]:
-    """Return the store of a tenant with a session, that of its neighbour, and the hash of the first one's artifact."""
-    below = MemoryStore()
+def _neighbours(where: str, stores: Sequence[Store]) -> list[Neighbours]:
+    """Return two tenants of a store that is plain, and two of one that is encrypted."""
+    keys = (None, LocalKeys(b64encode(token_bytes(32)).decode(), "here"))
+    return [_two_tenants(where, below, key) for below, key in zip(stores, keys, strict=True)]
+
+
+def _two_tenants(where: str, below: Store, keys: LocalKeys | None) -> Neighbours:
     acme, acm = (PrivateStore(below, tenant=name, keys=keys) for name in ("acme", "acm"))
     with Session(acme, "s", model=MODEL) as session:
         session.append(user("a secret"))
@@ -72,7 +116,8 @@ def _two_tenants(keys: LocalKeys | None) -> tuple[Store, Store, str]:
     acme.acquire("t", scope="people").release()
     acme.scope("people").keep(KeptNote("colour", "a secret", "t", "host", 5))
     acme.delete([_gone(acme)])
-    return acme, acm, acme.artifacts.put([b"a secret"]).sha256
+    sha256 = acme.artifacts.put([b"a secret"]).sha256
+    return Neighbours(where, acme, acm, sha256, tuple(one.name for one in below.kept_artifacts()))
 
 
 def _gone(store: Store) -> str:
@@ -80,24 +125,28 @@ def _gone(store: Store) -> str:
     return "gone"
 
 
-def _picture(store: Store, sha256: str) -> object:
+def _picture(one: Neighbours) -> object:
+    store = one.acme
     rows = {card.id: list(store.rows(card.id)) for card in store.cards()}
     try:
-        artifact = list(store.artifacts.read(sha256))
+        artifact = list(store.artifacts.read(one.artifact))
     except NotFound:
         artifact = []
     return rows, store.scope("people").notes(), artifact, store.tombstones()
 
 
-def _probe_tenant(rng: random.Random, _acme: Store, other: Store, sha256: str) -> Failures:
+def _probe_tenant(rng: random.Random, one: Neighbours) -> Failures:
     pieces = ("s", "@acme:", "@acm:", ":", "e:s", "../", "%", "_", "*", "acme", "\0", "t", "@", "s\n", "gone", "\ud800")
     name = "".join(rng.choices(pieces, k=rng.randint(0, 4)))
-    way = rng.choice([*REFUSED, *EMPTY])
+    sha256 = rng.choice((one.artifact, *one.kept, one.artifact.upper(), f"../{one.artifact}", f"{one.kept[0]}.meta"))
+    way = rng.choice([*_REFUSED, *EMPTY])
     try:
-        found = (REFUSED.get(way) or EMPTY[way])(other, name, sha256)
+        found = (_REFUSED.get(way) or EMPTY[way])(one.acm, name, sha256)
     except (NotFound, BadInput):
         return []
-    return [f"{way} of {name!r} found {found!r:.80}"] if found or way in REFUSED else []
+    except FovealError as error:
+        return [f"{one.where}: {way} of {name!r} is told {error!r:.120}"]
+    return [f"{one.where}: {way} of {name!r} found {found!r:.80}"] if found or way in _REFUSED else []
 
 
 def _probe_keys(rng: random.Random) -> Failures:
@@ -338,15 +387,29 @@ def _indexed_as_said() -> None:
 FIGURES = (
     Figure(
         "S2",
-        "sessions, notes and artifacts of other tenants and keys",
+        "sessions, notes and artifacts of other tenants, in memory and in an SQLite file with its artifacts, and of other keys",
         strangers,
         300,
         1_000_000,
         {
-            "prefix without end": Plant(replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), " found "),
-            "one place for artifacts": Plant(_one_artifact_place, "(span|artifact) of .* found "),
+            "prefix without end": Plant(
+                replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), "SQLite: .* found "
+            ),
+            "one place for artifacts": Plant(_one_artifact_place, "SQLite: (span|artifact) of .* found "),
             "hash not compared": Plant(replace(session_names, "_HASH", re.compile(r"never\Z")), "of another key"),
         },
+    ),
+    Figure(
+        "S2p",
+        "sessions, notes and artifacts of other tenants in PostgreSQL",
+        strangers_in_postgres,
+        300,
+        200_000,
+        {
+            "prefix without end": Plant(replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), " found "),
+            "one place for artifacts": Plant(_one_artifact_place, "(span|artifact) of .* found "),
+        },
+        skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure(
         "S4",
