@@ -25,6 +25,7 @@ import scorecard_disk
 import scorecard_gateway
 import scorecard_growth
 import scorecard_proofs
+import scorecard_races
 import scorecard_rebuilds
 import scorecard_strangers
 import scorecard_viewer
@@ -45,16 +46,12 @@ from foveal.dialects import admission
 from foveal.fit import cuts, scene
 from foveal.record.client_list import ClientList
 from foveal.session.planner import Planner
-from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore, transactions
 from foveal.testing import oracles
 from foveal.testing.list_clients import follow_client
 from foveal.testing.postgres_server import find_postgres
 from foveal.testing.random_sessions import play
 from foveal.text.guard import protection
-from foveal.values.codec import encode
-from foveal.values.entry import Pin, assistant, user
-from foveal.values.errors import LeaseLost, SessionHeld
+from foveal.values.entry import Pin, assistant
 from foveal.values.pins import Pins
 from foveal.values.prompt import Prompt
 from foveal.writers import summary_writer
@@ -99,46 +96,6 @@ def failovers(cases: int, seed: int) -> Failures:
         outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, load=load)
         failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
     return failures
-
-
-def races(cases: int, seed: int) -> Failures:
-    """Let two processes' handles fight for sessions: each append that returned is there once, in order, and no other."""
-    failures, rng = Failures(), random.Random(seed)
-    with folder_in_memory() as folder:
-        handles = [SqliteStore(folder / "race.db"), SqliteStore(folder / "race.db")]
-        for case in range(cases):
-            session, kept = f"s{case}", list[str]()
-            writers = [handles[0].acquire(session), handles[1].acquire(session, takeover=True)]
-            for number in range(8):
-                at, name = rng.randrange(2), f"{case}.{number}"
-                if rng.random() < 0.3:
-                    writers[at] = handles[at].acquire(session, takeover=True)
-                try:
-                    writers[at].append([Draft(name, None, 1, "racer", encode(user(name)))])
-                    kept.append(name)
-                except (LeaseLost, SessionHeld):
-                    pass
-            found = [row.id for row in handles[0].rows(session)]
-            if found != kept:
-                failures.append(f"case {case}: {kept} was acknowledged, {found} is there")
-            holders = _still_writing(writers)
-            if holders > 1:
-                failures.append(f"case {case}: {holders} writers at once")
-        for handle in handles:
-            handle.close()
-    return failures
-
-
-def _still_writing(writers: list[Any]) -> int:
-    """Return how many of two writers the store still takes for the one."""
-    able = 0
-    for writer in writers:
-        try:
-            writer.append([])
-            able += 1
-        except LeaseLost:
-            pass
-    return able
 
 
 def clocks(cases: int, seed: int) -> Failures:
@@ -343,15 +300,6 @@ def _never_folds() -> None:
     replace(Planner, "has_room", lambda *_: True)()
 
 
-def _no_fence() -> None:
-    real = transactions.append
-
-    def unfenced(db: Any, path: Path, held: Any, batch: Any) -> list[int]:
-        return real(db, path, transactions.Tables(db, path).record(held.id) or held, batch)
-
-    transactions.append = unfenced
-
-
 FIGURES = (
     Figure(
         "R1",
@@ -387,9 +335,6 @@ FIGURES = (
         {"early answer": Plant(in_child("early answer of PostgreSQL"), "was acknowledged at")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
         is_alone=True,
-    ),
-    Figure(
-        "R7", "two writers fight for a session", races, 20, 10_000, {"no fence": Plant(_no_fence, "writers at once")}
     ),
     Figure(
         "R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": Plant(_rows_by_time, "another order")}
@@ -460,6 +405,7 @@ FIGURES = (
         1_000_000,
         {"no guard": Plant(replace(protection, "forms", lambda *_, **__: []), r": \[")},
     ),
+    *scorecard_races.FIGURES,
     *scorecard_disk.FIGURES,
     *scorecard_rebuilds.FIGURES,
     *scorecard_data.FIGURES,
