@@ -7,7 +7,6 @@ import random
 import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import frame_attacks
 import kill_postgres
 import newest_test
 import power_cut
+import scorecard_clocks
 import scorecard_data
 import scorecard_disk
 import scorecard_gateway
@@ -96,32 +96,6 @@ def failovers(cases: int, seed: int) -> Failures:
         outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, load=load)
         failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
     return failures
-
-
-def clocks(cases: int, seed: int) -> Failures:
-    """Let the clock jump by up to a year in both directions: the order, the ids and the prompts are those of a steady one."""
-    failures = Failures()
-    for case in range(cases):
-        jumps = random.Random(f"{seed} {case}")
-        told = partial(jumps.randrange, 1, 2 * 365 * 86_400_000)
-        steady, jumping = (_worked(case, 12, clock) for clock in (count(1).__next__, told))
-        if steady != jumping:
-            failures.append(f"case {case}: another order or another prompt")
-    return failures
-
-
-def _worked(case: int, steps: int, now_ms: Callable[[], int]) -> tuple[list[str], bytes]:
-    """Return the order of a session's entries and its prompt."""
-    from foveal.stores.memory import MemoryStore  # noqa: PLC0415 - as the plant of the clock left it
-
-    store = MemoryStore()
-    session = begun_session(store, case, now_ms=now_ms, limit=2_500)
-    for n in range(steps):
-        add_step(session, case, n)
-        session.prompt()
-    prompt = session.prompt()
-    session.close()
-    return [row.id for row in store.rows("s")], oracles.body(prompt)
 
 
 # Prompts
@@ -252,17 +226,6 @@ def frames(cases: int, seed: int) -> Tried:
 # Plants
 
 
-def _rows_by_time() -> None:
-    from foveal.stores.memory import MemoryStore  # noqa: PLC0415
-
-    in_order = MemoryStore.rows
-
-    def by_time(self: MemoryStore, session: str, **span: Any) -> Iterator[Any]:
-        return iter(sorted(in_order(self, session, **span), key=lambda row: row.time_ms))
-
-    MemoryStore.rows = by_time
-
-
 def _unpinned() -> None:
     """Let the view read pins and forget them."""
     Pins.after = lambda self, mark: self
@@ -337,9 +300,6 @@ FIGURES = (
         is_alone=True,
     ),
     Figure(
-        "R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": Plant(_rows_by_time, "another order")}
-    ),
-    Figure(
         "R9",
         "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
         failovers,
@@ -406,6 +366,7 @@ FIGURES = (
         {"no guard": Plant(replace(protection, "forms", lambda *_, **__: []), r": \[")},
     ),
     *scorecard_races.FIGURES,
+    *scorecard_clocks.FIGURES,
     *scorecard_disk.FIGURES,
     *scorecard_rebuilds.FIGURES,
     *scorecard_data.FIGURES,
