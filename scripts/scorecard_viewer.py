@@ -133,7 +133,8 @@ def _markup_without_policy() -> None:
 FIGURES = (
     Figure(
         "S5",
-        "hostile texts in the viewer, in a real browser",
+        "hostile texts as names, messages, tools and arguments on pages of the viewer, all views walked through in Chromium: "
+        "no script runs, no element is made, nothing is asked for",
         hostile_pages,
         50,
         2_000,
