@@ -287,7 +287,7 @@ def _never_folds() -> None:
 FIGURES = (
     Figure(
         "R1",
-        "kill -9 of a writer at random moments",
+        "kill -9, at random moments, of a process whose three threads append messages, artifacts and folds",
         kills,
         120,
         20_000,
