@@ -59,10 +59,9 @@ def postgres_clocks(cases: int, seed: int) -> Failures:
     with folder_in_memory() as folder, ExitStack() as stack:
         server = PostgresServer(programs).start()
         stack.callback(server.remove)
-        jump_server = stack.enter_context(_clock_of(server))
-        pairs = [
-            [stack.enter_context(PostgresStore(server.url, schema=schema, cache=folder)) for _ in range(2)]
-            for schema in ("steady", "jumping")  # a lease that was taken a year ahead lasts
+        jumping, jump_server = stack.enter_context(_database_with_clock(server))
+        pairs = [  # apart, since the lease of a handle is renewed at any time, by the clock of its database
+            [stack.enter_context(PostgresStore(url, cache=folder)) for _ in range(2)] for url in (server.url, jumping)
         ]
         jump = stack.enter_context(_jumping_clock())
 
@@ -80,19 +79,23 @@ def postgres_clocks(cases: int, seed: int) -> Failures:
 
 
 @contextmanager
-def _clock_of(server: PostgresServer) -> Iterator[Callable[[int], None]]:
-    """Put a clock before that of a server, and yield the function that sets how many seconds it is ahead."""
+def _database_with_clock(server: PostgresServer) -> Iterator[tuple[str, Callable[[int], None]]]:
+    """Make a database that has a clock of its own before the server's. Yield its address, and the function that sets how many
+    seconds the clock is ahead."""
     import psycopg  # noqa: PLC0415 - an extra
 
+    url = server.url.replace("/postgres?", "/jumping?")
     with psycopg.connect(server.url, autocommit=True) as link:
+        link.execute("CREATE DATABASE jumping")
+        link.execute("ALTER DATABASE jumping SET search_path = clock, pg_catalog, public")
+    with psycopg.connect(url, autocommit=True) as link:
         link.execute("CREATE SCHEMA clock")
         link.execute("CREATE TABLE clock.ahead AS SELECT 0 AS seconds")
         link.execute(
             "CREATE FUNCTION clock.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS"
             " 'SELECT pg_catalog.clock_timestamp() + (SELECT seconds FROM clock.ahead) * interval ''1 s'''"
         )
-        link.execute("ALTER ROLE foveal SET search_path = clock, pg_catalog, public")
-        yield lambda seconds: link.execute("UPDATE clock.ahead SET seconds = %s", (seconds,)) and None
+        yield url, lambda seconds: link.execute("UPDATE clock.ahead SET seconds = %s", (seconds,)) and None
 
 
 @contextmanager
