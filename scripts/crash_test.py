@@ -123,7 +123,8 @@ def append(store: Store, writer: Writer, names: list[str], kind: str) -> None:
     elif kind == "fold":
         payloads[-1] = encode(Fold((), names[-1], 0, 0, 0))
         snapshot = b"view after " + names[-1].encode()
-    drafts = [Draft(name, None, 1, "writer", data) for name, data in zip(names, payloads, strict=True)]
+    now_ms = time.time_ns() // 1_000_000
+    drafts = [Draft(name, None, now_ms, "writer", data) for name, data in zip(names, payloads, strict=True)]
     writer.append(drafts, snapshot=snapshot)
 
 

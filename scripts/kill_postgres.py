@@ -12,7 +12,8 @@ and woken. At the end the store is read, every hash compared, and counted:
 - torn: appends of which one entry is there and the other is not;
 - doubled: entries that are in a log twice;
 - two writers: entries of a writer that stand after one of its successor;
-- unclear: errors that were none of those that a store may raise then.
+- unclear: errors that were none of those that a store may raise then;
+- unavailable: writers that the store gave up, since PostgreSQL did not come back in time.
 
 With `--failover`, a kill is the loss of the server's machine: its replica is cut off for a moment, all processes of the server
 are killed, the replica is promoted, and a new one follows it. A synchronous replica must lose nothing. One that follows
@@ -71,6 +72,7 @@ class Outcome:
             "unclear",
             "unsaid",
             "forked",
+            "unavailable",
             *([] if self.may_lose else ["lost", "told"]),
         ]
         return not any(self.counts[name] for name in bad)
@@ -85,6 +87,7 @@ class Outcome:
             "doubled",
             "two writers",
             "unclear",
+            "unavailable",
             *(("told", "unsaid", "forked") if "failover" in self.kills else ()),
         )
         kills = ", ".join(f"{kind} {count}" for kind, count in sorted(self.kills.items()))
@@ -187,7 +190,8 @@ class Killer:
         self._runs = [0] * WORKERS
         self.workers = [self._start(number) for number in range(WORKERS)]
 
-    def kill(self, kind: str) -> None:
+    def kill(self, kind: str) -> bool:
+        """Kill, and return whether there was something to kill."""
         server = self.server
         if kind in ("worker", "sleep"):
             number = self._draw.randrange(WORKERS)
@@ -199,13 +203,15 @@ class Killer:
                 self.workers[number].send_signal(signal.SIGSTOP)
                 time.sleep(LEASE_S + 1.0)
                 self.workers[number].send_signal(signal.SIGCONT)
-            return
+            return True
         if kind == "backend":
-            if children := server.children():
+            children = server.children()
+            if children:
                 server.kill_backend(self._draw.choice(children))
-            return
+            return bool(children)
         {"restart": server.stop, "postmaster": server.kill, "all": server.kill_whole}[kind]()
         server.start()
+        return True
 
     def finish(self) -> None:
         (self.folder / "stop").touch()
@@ -233,8 +239,7 @@ def run(kills: int, *, kinds: tuple[str, ...], seed: int, load: Load = Load()) -
         for number in range(kills):
             time.sleep(draw.uniform(0.3, 1.2))
             kind = kinds[number % len(kinds)]
-            killer.kill(kind)
-            outcome.kills[kind] += 1
+            outcome.kills[kind] += killer.kill(kind)
         time.sleep(1.0)
         killer.finish()
         audit(server.url, folder, outcome)
@@ -416,13 +421,16 @@ def audit_stints(
             outcome.counts["forked"] += 1
         elif not is_kept:
             lost.setdefault(stint, ack.time_s)
+    costly = set[float]()
     for stint, first_s in lost.items():
         promoted = next((promoted for killed, promoted in failovers if killed + 0.5 > first_s), 0.0)
+        costly.add(promoted)
         if (
             stint not in told and ended.get(stint, promoted) >= promoted
         ):  # else it had ended before, and heard of nothing
             outcome.counts["unsaid"] += 1
             outcome.problems.append(f"{stint[0]}: the writer {stint[1]} lost entries and was not told")
+    outcome.counts["failovers that lost"] = len(costly)
 
 
 def main() -> int:

@@ -109,7 +109,8 @@ class Mutation(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
-        if node.value is not None and self._is_chosen(node, "returned value"):
+        is_nothing = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
+        if not is_nothing and self._is_chosen(node, "returned value"):
             node.value = _NOTHING
         return node
 

@@ -8,8 +8,9 @@ may have reached the disk, the last one perhaps torn at a sector; the same for n
 state is then opened and checked as after a kill (`crash_test.py`): everything acknowledged is there, nothing is torn, and the
 store opens. Shared memory (`-shm`) does not survive.
 
-A state that is drawn again, the same to the byte and with the same acknowledgements, is counted and not opened again; the last
-line tells how many were. Of 20,000 states it is about half: there are some 7,000 moments, and few writes wait at most of them.
+States are different ones: one that is drawn again, the same to the byte and with the same acknowledgements, is neither opened nor
+counted again, and another one is drawn, as is one in which there is no store yet; the last line tells how many were drawn in
+vain. There are some 7,000 moments, and few writes wait at most of them: draws end when there are five for each state.
 """
 
 import argparse
@@ -43,6 +44,9 @@ APPENDS, LIVES = 90, 4
 SECTOR = 512
 ACKNOWLEDGED = 1
 """The file descriptor of acknowledgements."""
+
+MOST_DRAWS = 5
+"""Draws for each state that is wanted."""
 
 FRAMES = 16_384
 """Checksums of WAL frames that are remembered: the states of one record share a third of that."""
@@ -83,8 +87,10 @@ class _LazyOs:
 
 @dataclass(slots=True)
 class Outcome(crash_test.Outcome):
-    repeated: int = 0
-    """States that had been audited before."""
+    in_vain: int = 0
+    """Draws of states that had been audited before, or without a store."""
+    audited: set[int] = field(default_factory=set[int])
+    """Hashes of the states."""
 
 
 # The record
@@ -325,24 +331,24 @@ def _some(rng: random.Random, changes: list) -> list:  # pyright: ignore[reportM
 class StateFolder:
     """A folder that is one state after another."""
 
-    def __init__(self, place: Path) -> None:
-        self._place = place
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self._laid: dict[str, tuple[bytes, tuple[int, ...]]] = {}
         """The content of each file that was written, and what the disk told of the file then."""
 
     def lay(self, state: State) -> None:
         """Make the folder this state. A file that is there with this content, and that nobody touched, stays."""
         stay = {name for name, content in state.items() if content is None or self._is_there(name, content)}
-        for folder, folders, files in os.walk(self._place, topdown=False):
+        for folder, folders, files in os.walk(self.path, topdown=False):
             for name in files:
-                if os.path.relpath(path := os.path.join(folder, name), self._place) not in stay:  # noqa: PTH118 - many
+                if os.path.relpath(path := os.path.join(folder, name), self.path) not in stay:  # noqa: PTH118 - many
                     os.unlink(path)  # noqa: PTH108
             for name in folders:
-                if os.path.relpath(path := os.path.join(folder, name), self._place) not in stay:  # noqa: PTH118
+                if os.path.relpath(path := os.path.join(folder, name), self.path) not in stay:  # noqa: PTH118
                     os.rmdir(path)  # noqa: PTH106
-        self._place.mkdir(exist_ok=True)
+        self.path.mkdir(exist_ok=True)
         for name, content in state.items():
-            path = f"{self._place}/{name}"
+            path = f"{self.path}/{name}"
             if content is None:
                 Path(path).mkdir(exist_ok=True)
             elif name not in stay:
@@ -351,7 +357,7 @@ class StateFolder:
 
     def _is_there(self, name: str, content: bytes) -> bool:
         laid, told = self._laid.get(name, (None, ()))
-        return laid is content and _told(f"{self._place}/{name}") == told
+        return laid is content and _told(f"{self.path}/{name}") == told
 
 
 def _told(path: str) -> tuple[int, ...]:
@@ -364,39 +370,41 @@ def _told(path: str) -> tuple[int, ...]:
 
 
 def cut(states: int, seed: int, folder: Path, sabotage: str = "") -> Outcome:
-    """Audit so many states of one recorded life, spread over all of it."""
+    """Audit so many different states of one recorded life, spread over all of it; fewer if there are not so many."""
     (folder / "store").mkdir()
     steps = recorded(folder / "store", sabotage)
     with patch.object(wal, "_checksum", lru_cache(FRAMES)(wal._checksum)):
-        return _cut(states, random.Random(seed), folder, steps)
+        outcome, place, rng = Outcome(), StateFolder(folder / "state"), random.Random(seed)
+        while outcome.kills < states and outcome.kills + outcome.in_vain < MOST_DRAWS * states:
+            _cut(states - outcome.kills, rng, place, steps, outcome)
+    return outcome
 
 
-def _cut(states: int, rng: random.Random, folder: Path, steps: list[Step]) -> Outcome:
-    outcome, place, audited = Outcome(), StateFolder(folder / "state"), set[int]()
-    moments = sorted(rng.randrange(len(steps) + 1) for _ in range(states))
-    model, acknowledged, done = Disk(str(folder / "store")), dict[str, list[list[str]]](), 0
+def _cut(draws: int, rng: random.Random, place: StateFolder, steps: list[Step], outcome: Outcome) -> None:
+    """Draw so many states, and audit those that were not audited before."""
+    moments = sorted(rng.randrange(len(steps) + 1) for _ in range(draws))
+    model, acknowledged, done = Disk(str(place.path.parent / "store")), dict[str, list[list[str]]](), 0
+    answered = 0
     for moment in moments:
         for step in steps[done:moment]:
             if step.call == "acknowledge":
                 session, *names = step.data.decode().split()
                 acknowledged.setdefault(session, []).append(names)
-                outcome.acknowledged += len(names)
+                answered += len(names)
             else:
                 model.take(step)
         done = moment
         state = model.cut(rng)
+        drawn = hash((answered, *state.items()))  # of 64 bits: no two of 20,000 states have the same by chance
+        if drawn in outcome.audited or not ("log.db" in state or acknowledged):
+            outcome.in_vain += 1
+            continue
+        outcome.audited.add(drawn)
         outcome.kills += 1
-        drawn = hash(
-            (outcome.acknowledged, *state.items())
-        )  # of 64 bits: no two of 20,000 states have the same by chance
-        if drawn in audited:
-            outcome.repeated += 1
-        elif "log.db" in state or acknowledged:
-            audited.add(drawn)
-            place.lay(state)
-            found = crash_test.audit(folder / "state" / "log.db", acknowledged)
-            outcome.add(found, f"state {outcome.kills} after step {moment}: ")
-    return outcome
+        outcome.acknowledged = max(outcome.acknowledged, answered)
+        place.lay(state)
+        found = crash_test.audit(place.path / "log.db", acknowledged)
+        outcome.add(found, f"state {outcome.kills} after step {moment}: ")
 
 
 def main() -> int:
@@ -414,7 +422,7 @@ def main() -> int:
     for problem in outcome.problems[:20]:
         print(problem, file=sys.stderr)
     print(f"seed {options.seed} acknowledged {outcome.acknowledged}")
-    print(f"{outcome.line().replace('kills', 'states')} repeated {outcome.repeated}")
+    print(f"{outcome.line().replace('kills', 'states')} drawn in vain {outcome.in_vain}")
     return 0 if outcome.is_clean() else 1
 
 

@@ -8,11 +8,13 @@
     python scripts/scorecard.py --whole --jobs 2 --write    # two figures at once
 
 Each figure runs in a process of its own. After it, its bugs are planted one by one, each in a process of its own again, with the
-small number of cases: a figure that stays green with a bug in the product says nothing, and is an error here.
+small number of cases: a figure that stays green with a bug in the product says nothing, and is an error here. A bug is caught
+by failures of the kind that it leads to; any other failure, or an error of the figure itself, has missed it. A figure that tried
+nothing is broken. A row says `40 of 1,000` where fewer cases were tried than its published number.
 `--jobs N` runs N figures side by side, each with the cases and the seed that it has alone, and begins with those that take most;
 figures about time, memory or load of the machine run one at a time, before the others. Without it, `--whole` and `--minutes`
 begin with the figures that take least. The page is written after every figure; rows of figures that a run leaves out stay, and
-each row tells its date and its commit. Exit 1 if any figure failed, or any bug was missed.
+each row tells its date and its commit. Exit 1 if any figure failed, any bug was missed, or a figure of `--only` cannot run here.
 """
 
 import argparse
@@ -70,7 +72,7 @@ def _answer_of(here: Connection, child: Any) -> Any:
 
 
 def _broken(example: str) -> dict[str, Any]:
-    return {"cases": 0, "failures": 1, "examples": [example], "is_broken": True}
+    return {"cases": 0, "failures": 1, "examples": [example], "shown": [], "is_broken": True}
 
 
 def side_by_side(jobs: int, figures: Sequence[Figure], sizes: Mapping[str, int], seed: int) -> Iterator[Line]:
@@ -97,19 +99,23 @@ def side_by_side(jobs: int, figures: Sequence[Figure], sizes: Mapping[str, int],
 
 
 def measured(figure: Figure, cases: int, seed: int) -> Line:
-    """Run a figure, and then with each of its bugs."""
+    """Run a figure, and then with each of its bugs. One is caught if failures show it that are not there without it."""
     began = time.monotonic()
     found = run(figure, cases, seed)
     seconds = time.monotonic() - began
     planted = {plant: run(figure, figure.small, seed, plant) for plant in figure.plants}
-    caught = {plant: bug["failures"] > 0 and not bug.get("is_broken") for plant, bug in planted.items()}
-    missed = [f"{plant}: {line}" for plant, bug in planted.items() if not caught[plant] for line in bug["examples"][:1]]
-    whole = found["cases"] if found["cases"] < cases else figure.whole  # there are no more
+    caught = {plant: plant in bug["shown"] and plant not in found["shown"] for plant, bug in planted.items()}
+    missed = [
+        f"{plant} is not shown by {line}"
+        for plant, bug in planted.items()
+        if not caught[plant]
+        for line in bug["examples"][:1]
+    ]
     return Line(
         figure.name,
-        figure.what,
+        f"{figure.what}: {told}" if (told := found.get("told")) else figure.what,
         found["cases"],
-        whole,
+        found.get("whole", figure.whole),
         found["failures"],
         [*found["examples"], *missed],
         caught,
@@ -125,8 +131,9 @@ def paced(figure: Figure, seed: int) -> Pace:
         began = time.monotonic()
         found = run(figure, cases, seed)
         seconds = time.monotonic() - began
-        if seconds > ENOUGH_S or found["cases"] < cases or cases * 4 > figure.whole:
-            return Pace(figure.name, found["cases"] or cases, figure.whole, seconds)
+        whole = found.get("whole", figure.whole)
+        if seconds > ENOUGH_S or found["cases"] < cases or cases * 4 > whole:
+            return Pace(figure.name, found["cases"] or cases, whole, seconds)
         cases *= 4
 
 
@@ -146,6 +153,7 @@ def main() -> int:
         parser.error(f"there is no figure {', '.join(sorted(unknown))}")
     chosen = [figure for figure in FIGURES if not given.only or figure.name in given.only]
     figures = [figure for figure in chosen if not (reason := figure.skipped()) or _tell_skipped(figure, reason)]
+    is_good = not given.only or len(figures) == len(chosen)  # whoever names a figure wants it
     sizes = {figure.name: figure.small for figure in figures}
     minutes = minutes_told(_page())
     if given.minutes or given.plan:
@@ -161,7 +169,7 @@ def main() -> int:
         figures.sort(key=lambda figure: minutes.get(figure.name, 0.0), reverse=given.jobs > 1)
     sizes = {name: max(1, int(size * given.share)) for name, size in sizes.items()}
     print(HEAD, flush=True)
-    is_good, rows = True, dict[str, str]()
+    rows = dict[str, str]()
     for line in side_by_side(given.jobs, figures, sizes, given.seed):
         is_good = is_good and line.is_good
         rows[line.name] = line.row(f"{datetime.now(UTC):%Y-%m-%d}", _commit())

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import msgspec
-from scorecard_parts import Failures, Figure, Tried, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Plant, Tried, folder_in_memory, replace
 
 from foveal.dialects import admission, find_dialect
 from foveal.dialects.port import WireReply
@@ -190,7 +190,7 @@ def cut_streams(cases: int, seed: int) -> Tried:
         session.append(reply.message)
         session.append(user("And?"))
         failures += [f"{where}: {problem}" for problem in oracles.problems(session.prompt())]
-    return Tried(len(chosen), failures)
+    return Tried(len(chosen), failures, there_are=len(places))
 
 
 def _believes() -> None:
@@ -212,8 +212,13 @@ FIGURES = (
         40,
         5_000,
         {
-            "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
-            "unmended calls": replace(repair, "_repair_call", lambda call: (call, "")),
+            "unchecked images": Plant(
+                replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
+                "Unrepresentable|InvalidPrompt",
+            ),
+            "unmended calls": Plant(
+                replace(repair, "_repair_call", lambda call: (call, "")), "InvalidPrompt.*arguments"
+            ),
         },
     ),
     Figure(
@@ -222,7 +227,7 @@ FIGURES = (
         hostile_values,
         30,
         10_000,
-        {"NUL replaced": lambda: _replaces_nul(SqliteStore)},
+        {"NUL replaced": Plant(lambda: _replaces_nul(SqliteStore), "came back changed")},
     ),
     Figure(
         "V8p",
@@ -230,7 +235,7 @@ FIGURES = (
         hostile_values_in_postgres,
         300,
         10_000,
-        {"NUL replaced": _postgres_replaces_nul},
+        {"NUL replaced": Plant(_postgres_replaces_nul, "came back changed")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure(
@@ -239,6 +244,6 @@ FIGURES = (
         cut_streams,
         80,
         100_000,
-        {"cut taken for done": _believes},
+        {"cut taken for done": Plant(_believes, "half a reply is done")},
     ),
 )

@@ -4,9 +4,9 @@ A figure runs so many cases from a seed and returns the failures. A plant breaks
 """
 
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,20 @@ import frame_attacks
 import kill_postgres
 import newest_test
 import power_cut
+import scorecard_clocks
 import scorecard_data
 import scorecard_disk
 import scorecard_gateway
 import scorecard_growth
 import scorecard_proofs
+import scorecard_races
 import scorecard_rebuilds
 import scorecard_strangers
 import scorecard_viewer
 from scorecard_parts import (
     Failures,
     Figure,
+    Plant,
     Tried,
     add_step,
     begun_session,
@@ -43,126 +46,77 @@ from foveal.dialects import admission
 from foveal.fit import cuts, scene
 from foveal.record.client_list import ClientList
 from foveal.session.planner import Planner
-from foveal.stores.port import Draft
-from foveal.stores.sqlite import SqliteStore, transactions
 from foveal.testing import oracles
 from foveal.testing.list_clients import follow_client
 from foveal.testing.postgres_server import find_postgres
 from foveal.testing.random_sessions import play
 from foveal.text.guard import protection
-from foveal.values.codec import encode
-from foveal.values.entry import Pin, assistant, user
-from foveal.values.errors import LeaseLost, SessionHeld
+from foveal.values.entry import Pin, assistant
 from foveal.values.pins import Pins
 from foveal.values.prompt import Prompt
 from foveal.writers import summary_writer
 
+LOAD_PAUSE_MS = 20
+"""Milliseconds between two appends of a session, of which sixteen are written at once: without, they take the whole machine."""
+
 # Disks and processes
 
 
-def kills(cases: int, seed: int) -> Failures:
+def kills(cases: int, seed: int) -> Tried:
     """Kill a writer at random moments."""
     with folder_in_memory() as folder:
         outcome = crash_test.crash(cases, seed, folder, is_sabotaged="early answer" in planted)
-    return [] if outcome.is_clean() else outcome.problems
+    return Tried(outcome.kills, [] if outcome.is_clean() else outcome.problems or [outcome.line()])
 
 
-def power_cuts(cases: int, seed: int) -> Failures:
-    """Open the states that power cuts leave."""
+def power_cuts(cases: int, seed: int) -> Tried:
+    """Open the states that power cuts leave, each of them once."""
+    sabotage = next((name for name in ("lazy-commit", "lazy-artifacts") if name in planted), "")
     with folder_in_memory() as folder:
-        outcome = power_cut.cut(cases, seed, folder, "lazy-commit" if "lazy commit" in planted else "")
-    return [] if outcome.is_clean() else outcome.problems
+        outcome = power_cut.cut(cases, seed, folder, sabotage)
+    return Tried(outcome.kills, [] if outcome.is_clean() else outcome.problems or [outcome.line()])
 
 
-def damage(cases: int, seed: int) -> Failures:
+def damage(cases: int, seed: int) -> Tried:
     """Damage files, and look for what is missed in silence."""
     with folder_in_memory() as folder:
-        return damage_test.run(cases, seed, folder).silent
+        tally = damage_test.run(cases, seed, folder)
+    loud, harmless = tally.cases["loud"], tally.cases["harmless"]
+    failures = tally.silent if loud else [*tally.silent, "no damage was noticed, and so none was tried"]
+    return Tried(tally.cases.total(), failures, told=f"{loud:,} were told, {harmless:,} harmed nothing")
 
 
-def postgres_kills(cases: int, seed: int) -> Failures:
+def _load(**sabotages: str) -> kill_postgres.Load:
+    """Return the load of kills: two processes that leave room for others."""
+    kill_postgres.WORKERS = 2
+    sabotage = next((name for name, plant in sabotages.items() if plant in planted), None)
+    return kill_postgres.Load(sabotage and sabotage.replace("_", "-"), pause_ms=LOAD_PAUSE_MS)
+
+
+def postgres_kills(cases: int, seed: int) -> Tried:
     """Kill PostgreSQL and its clients under load."""
-    sabotage = "ack-first" if "early answer of PostgreSQL" in planted else None
     kinds = (*kill_postgres.SERVER_KILLS, *kill_postgres.WORKER_KILLS)
-    outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, load=kill_postgres.Load(sabotage))
-    return [] if outcome.is_clean() else outcome.problems or [outcome.line()]
+    load = _load(ack_first="early answer of PostgreSQL")
+    outcome = kill_postgres.run(cases, kinds=kinds, seed=seed, load=load)
+    failures = [] if outcome.is_clean() else outcome.problems or [outcome.line()]
+    told = f"{outcome.counts['acknowledged']:,} appends, longest silence {outcome.silence_s:.1f} s"
+    return Tried(outcome.kills.total(), failures, told=told)
 
 
-def failovers(cases: int, seed: int) -> Failures:
-    """Lose PostgreSQL's machine under load, in turn with a replica that is synchronous and with one that is not."""
-    failures = Failures()
-    for is_synchronous in (True, False):
-        sabotage = next((name for name in ("late-replica", "blind") if name in planted), None)
-        load = kill_postgres.Load(sabotage)
-        outcome = kill_postgres.fail_over(cases // 2, is_synchronous=is_synchronous, seed=seed, load=load)
+def failovers(cases: int, seed: int) -> Tried:
+    """Lose PostgreSQL's machine under load, in turn with a replica that is synchronous and with one that is not. One that is not
+    counts if acknowledged entries were lost with the machine: else there was nothing to tell."""
+    failures, load = Failures(), _load(late_replica="late replica", blind="blind writer")
+    sure, late = (
+        kill_postgres.fail_over(share, is_synchronous=is_synchronous, seed=seed, load=load)
+        for share, is_synchronous in ((max(1, cases - cases // 2), True), (max(1, cases // 2), False))
+    )
+    for outcome in (sure, late):
         failures += [] if outcome.is_clean() else outcome.problems or [outcome.line()]
-    return failures
-
-
-def races(cases: int, seed: int) -> Failures:
-    """Let two processes' handles fight for sessions: each append that returned is there once, in order, and no other."""
-    failures, rng = Failures(), random.Random(seed)
-    with folder_in_memory() as folder:
-        handles = [SqliteStore(folder / "race.db"), SqliteStore(folder / "race.db")]
-        for case in range(cases):
-            session, kept = f"s{case}", list[str]()
-            writers = [handles[0].acquire(session), handles[1].acquire(session, takeover=True)]
-            for number in range(8):
-                at, name = rng.randrange(2), f"{case}.{number}"
-                if rng.random() < 0.3:
-                    writers[at] = handles[at].acquire(session, takeover=True)
-                try:
-                    writers[at].append([Draft(name, None, 1, "racer", encode(user(name)))])
-                    kept.append(name)
-                except (LeaseLost, SessionHeld):
-                    pass
-            found = [row.id for row in handles[0].rows(session)]
-            if found != kept:
-                failures.append(f"case {case}: {kept} was acknowledged, {found} is there")
-            holders = _still_writing(writers)
-            if holders > 1:
-                failures.append(f"case {case}: {holders} writers at once")
-        for handle in handles:
-            handle.close()
-    return failures
-
-
-def _still_writing(writers: list[Any]) -> int:
-    """Return how many of two writers the store still takes for the one."""
-    able = 0
-    for writer in writers:
-        try:
-            writer.append([])
-            able += 1
-        except LeaseLost:
-            pass
-    return able
-
-
-def clocks(cases: int, seed: int) -> Failures:
-    """Let the clock jump by up to a year in both directions: the order, the ids and the prompts are those of a steady one."""
-    failures = Failures()
-    for case in range(cases):
-        jumps = random.Random(f"{seed} {case}")
-        told = partial(jumps.randrange, 1, 2 * 365 * 86_400_000)
-        steady, jumping = (_worked(case, 12, clock) for clock in (count(1).__next__, told))
-        if steady != jumping:
-            failures.append(f"case {case}: another order or another prompt")
-    return failures
-
-
-def _worked(case: int, steps: int, now_ms: Callable[[], int]) -> tuple[list[str], bytes]:
-    """Return the order of a session's entries and its prompt."""
-    from foveal.stores.memory import MemoryStore  # noqa: PLC0415 - as the plant of the clock left it
-
-    store = MemoryStore()
-    session = begun_session(store, case, now_ms=now_ms, limit=2_500)
-    for n in range(steps):
-        add_step(session, case, n)
-        session.prompt()
-    prompt = session.prompt()
-    session.close()
-    return [row.id for row in store.rows("s")], oracles.body(prompt)
+    costly, lost = late.counts["failovers that lost"], late.counts["lost"]
+    failures += [] if costly else ["no late replica lost anything, and no writer had to be told"]
+    told = f"{costly:,} of a late replica, {lost:,} entries of which were lost and told"
+    return Tried(sure.kills.total() + costly, failures, told=told)
 
 
 # Prompts
@@ -274,32 +228,23 @@ def newest(cases: int, seed: int) -> Tried:
     files = dict[str, set[int]]()
     for name, number in chosen:
         files.setdefault(name, set()).add(number)
-    return Tried(
-        len(chosen), [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
-    )
+    hidden = [line for name, numbers in files.items() for line in newest_test.check_file(name, numbers)]
+    return Tried(len(chosen), hidden, there_are=len(places))
 
 
-def frames(cases: int, seed: int) -> Failures:
+def frames(cases: int, seed: int) -> Tried:
     """Attack the frame of prompts; a reader that shares no code with Foveal looks for live tags."""
-    failures = Failures()
-    for work in frame_attacks.batches(cases, seed):
-        _case, _count, forged = frame_attacks.run(work)
+    failures, tried = Failures(), 0
+    for work in frame_attacks.batches(2 * cases, seed):  # a batch that does not fit into a window is halved
+        _case, count_of_batch, forged = frame_attacks.run(work)
         failures += forged
-    return failures
+        tried += count_of_batch
+        if tried >= cases:
+            break
+    return Tried(tried, failures)
 
 
 # Plants
-
-
-def _rows_by_time() -> None:
-    from foveal.stores.memory import MemoryStore  # noqa: PLC0415
-
-    in_order = MemoryStore.rows
-
-    def by_time(self: MemoryStore, session: str, **span: Any) -> Iterator[Any]:
-        return iter(sorted(in_order(self, session, **span), key=lambda row: row.time_ms))
-
-    MemoryStore.rows = by_time
 
 
 def _unpinned() -> None:
@@ -328,6 +273,7 @@ def _foldable_newest() -> None:
 
 
 def _never_folds() -> None:
+    """Let no prompt be folded, and none be refused for its size."""
     real = Planner.plan
 
     def without_fold(self: Planner, *given: Any, **options: Any) -> Any:
@@ -335,52 +281,60 @@ def _never_folds() -> None:
         return offer, None
 
     Planner.plan = without_fold
-
-
-def _no_fence() -> None:
-    real = transactions.append
-
-    def unfenced(db: Any, path: Path, held: Any, batch: Any) -> list[int]:
-        return real(db, path, transactions.Tables(db, path).record(held.id) or held, batch)
-
-    transactions.append = unfenced
+    replace(Planner, "has_room", lambda *_: True)()
 
 
 FIGURES = (
     Figure(
-        "R1", "kill -9 of a writer at random moments", kills, 120, 20_000, {"early answer": in_child("early answer")}
+        "R1",
+        "kill -9, at random moments, of a process whose three threads append messages, artifacts and folds",
+        kills,
+        120,
+        20_000,
+        {"early answer": Plant(in_child("early answer"), "acknowledged, but not there")},
     ),
     Figure(
         "R3",
-        "states that a power cut may leave",
+        "different states that a power cut may leave of appends, artifacts and folds",
         power_cuts,
         60,
         20_000,
-        {"lazy commit": in_child("lazy commit")},
+        {
+            "lazy commit": Plant(in_child("lazy-commit"), "acknowledged, but not there"),
+            "lazy artifacts": Plant(in_child("lazy-artifacts"), "there is no artifact"),
+        },
         skipped=lambda: "" if Path("/usr/bin/strace").exists() else "strace is not installed",
     ),
     Figure(
-        "R5", "damaged files: nothing is missed in silence", damage, 150, 20_000, {"trusted WAL": damage_test.sabotage}
+        "R5",
+        "a file of an SQLite store damaged (a bit, a sector, cut, removed, of another store), closed, killed or open: whatever "
+        "is missing is told with its repair",
+        damage,
+        150,
+        20_000,
+        {"trusted WAL": Plant(damage_test.sabotage, "listed with|rows, or others|is not found")},
     ),
     Figure(
         "R6",
-        "PostgreSQL and its clients killed under load",
+        "PostgreSQL killed and restarted (whole, its main process, a connection), and its two clients killed or stopped for "
+        "longer than a lease, under load: nothing lost, torn, doubled or unclear",
         postgres_kills,
         8,
         300,
-        {"early answer": in_child("early answer of PostgreSQL")},
+        {"early answer": Plant(in_child("early answer of PostgreSQL"), "was acknowledged at")},
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
         is_alone=True,
     ),
-    Figure("R7", "two writers fight for a session", races, 20, 10_000, {"no fence": _no_fence}),
-    Figure("R8", "clocks that jump by a year", clocks, 3, 2_000, {"order by time": _rows_by_time}),
     Figure(
         "R9",
         "PostgreSQL's machine lost under load: a synchronous replica loses nothing, and of another every writer is told",
         failovers,
         4,
         50,
-        {"late replica": in_child("late-replica"), "blind writer": in_child("blind")},
+        {
+            "late replica": Plant(in_child("late replica"), "was acknowledged at"),
+            "blind writer": Plant(in_child("blind writer"), "lost entries and was not told"),
+        },
         skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
         is_alone=True,
     ),
@@ -391,21 +345,42 @@ FIGURES = (
         400,
         200_000,
         {
-            "unchecked images": replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
-            "unchecked blocks": replace(admission.Admission, "_refusal", lambda _self, _part: ""),
-            "never folds": _never_folds,
+            "unchecked images": Plant(
+                replace(admission, "fit_media", lambda item, _limits, _role: (item, "")),
+                "Unrepresentable|InvalidPrompt",
+            ),
+            "unchecked blocks": Plant(
+                replace(admission.Admission, "_refusal", lambda _self, _part: ""), "InvalidPrompt"
+            ),
+            "never folds": Plant(_never_folds, "tokens at a limit of"),
         },
     ),
-    Figure("V5", "pinned words to the byte after chained folds", pins, 1, 2_000, {"pins forgotten": _unpinned}),
-    Figure("V6", "summarisers that lie, hang and fail", summarisers, 14, 7_000, {"credulous": _credulous}),
-    Figure("F1", "clients that edit, branch and retry their lists", clients, 60, 4_000, {"careless": _careless_list}),
+    Figure(
+        "V5",
+        "pinned words to the byte after chained folds",
+        pins,
+        1,
+        2_000,
+        {"pins forgotten": Plant(_unpinned, "The vault of .* is not there")},
+    ),
+    Figure(
+        "V6", "summarisers that lie, hang and fail", summarisers, 14, 7_000, {"credulous": Plant(_credulous, "says ")}
+    ),
+    Figure(
+        "F1",
+        "clients that edit, branch and retry their lists",
+        clients,
+        60,
+        4_000,
+        {"careless": Plant(_careless_list, r"move \d+: ")},
+    ),
     Figure(
         "N1",
         "recorded sessions: the newest is seen",
         newest,
         6,
         1_700,
-        {"newest folded": _foldable_newest},
+        {"newest folded": Plant(_foldable_newest, r" call \d+: (tool|user): ")},
         skipped=lambda: "" if newest_test.DATA.is_dir() else "the recorded sessions are not here",
     ),
     Figure(
@@ -414,8 +389,10 @@ FIGURES = (
         frames,
         4_000,
         1_000_000,
-        {"no guard": replace(protection, "forms", lambda *_, **__: [])},
+        {"no guard": Plant(replace(protection, "forms", lambda *_, **__: []), r": \[")},
     ),
+    *scorecard_races.FIGURES,
+    *scorecard_clocks.FIGURES,
     *scorecard_disk.FIGURES,
     *scorecard_rebuilds.FIGURES,
     *scorecard_data.FIGURES,
@@ -433,13 +410,21 @@ def _figure(name: str) -> Figure:
 
 def plant(name: str, bug: str) -> None:
     """Plant a bug of a figure in this process."""
-    _figure(name).plants[bug]()
+    _figure(name).plants[bug].put()
 
 
 def result_of(name: str, cases: int, seed: int, bug: str) -> dict[str, Any]:
-    """Run one figure in this process, with a bug planted first if one is named."""
+    """Run one figure in this process, with a bug planted first if one is named. One that tries nothing is broken."""
     if bug:
         plant(name, bug)
-    found = _figure(name).run(cases, seed)
-    tried, failures = found if isinstance(found, Tried) else (cases, found)
-    return {"cases": tried, "failures": len(failures), "examples": failures[:3]}
+    figure = _figure(name)
+    found = figure.run(cases, seed)
+    tried = found if isinstance(found, Tried) else Tried(cases, found)
+    if not (tried.cases or tried.failures):
+        raise RuntimeError(f"{name} tried nothing")
+    whole = figure.whole if tried.there_are is None else min(figure.whole, tried.there_are)
+    shown = [
+        one for one, plant in figure.plants.items() if any(re.search(plant.shows, line) for line in tried.failures)
+    ]
+    failures = {"failures": len(tried.failures), "examples": tried.failures[:3]}
+    return {"cases": tried.cases, "whole": whole, "told": tried.told, "shown": shown, **failures}

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import httpx2
-from scorecard_parts import Failures, Figure, cannot_import, replace
+from scorecard_parts import Failures, Figure, Plant, Tried, cannot_import, replace
 
 import gateway as gateway_benchmark
 from foveal import Policy
 from foveal.gateway import api, routes, server, session_names, slow_clients
 from foveal.gateway import app as gateway_app
 from foveal.gateway.app import Gateway
+from foveal.gateway.bodies import BodyTooLarge
 from foveal.gateway.server import served
 from foveal.gateway.upstream import Upstream
 from foveal.stores.memory import MemoryStore
@@ -164,8 +165,8 @@ LIMIT_MB, MOST_GROWTH_MB = 8, 32
 """The gateway's limit of a body here, and the memory that bodies above it may take, however large they are."""
 
 
-def huge_bodies(cases: int, _seed: int) -> Failures:
-    """Send bodies of so many megabytes, declared or not, to a conversation and to the API: 413, and memory stays."""
+def huge_bodies(cases: int, _seed: int) -> Tried:
+    """Send a body of so many megabytes, declared or not, to two conversations and to the API: 413, and memory stays."""
     failures, megabytes = Failures(), max(cases, 40)  # the API reads 32 MB
     with _gateway(most_body_mb=LIMIT_MB) as running:
         httpx2.post(running.url + MESSAGES, json=_said("Go."), headers={"x-api-key": "k"}, timeout=60)
@@ -177,10 +178,8 @@ def huge_bodies(cases: int, _seed: int) -> Failures:
                 failures += [] if status == 413 else [f"{path}, {is_declared=}: {status} and not 413"]
         grown_mb = _peak_mb() - before
     most = MOST_GROWTH_MB + 32  # the API reads up to 32 MB of its own
-    return [
-        *failures,
-        *([f"{grown_mb:.0f} MB for bodies of {megabytes} MB; {most} are the most"] if grown_mb > most else []),
-    ]
+    failures += [f"{grown_mb:.0f} MB for bodies of {megabytes} MB; {most} are the most"] if grown_mb > most else []
+    return Tried(megabytes, failures, told=f"{grown_mb:.0f} MB more")
 
 
 def _sent(running: Running, path: str, megabytes: int, *, is_declared: bool) -> int:
@@ -403,10 +402,11 @@ CALLS = 4
 _program = ("-m", "foveal")
 
 
-def call_cost(cases: int, _seed: int) -> Failures:
+def call_cost(cases: int, _seed: int) -> Tried:
     """Let so many conversations of 30,000 tokens make calls at once: none fails, and a core makes a hundred a second."""
-    found = gateway_benchmark.run_way("gateway, nothing folded", max(1, cases // CALLS), CALLS, program=_program)
-    return [
+    conversations = max(1, cases // CALLS)
+    found = gateway_benchmark.run_way("gateway, nothing folded", conversations, CALLS, program=_program)
+    failures = [
         *([f"{found.failed} calls failed"] if found.failed else []),
         *(
             [f"{found.call_ms:.1f} ms of CPU a call; {MOST_CALL_MS} are the most"]
@@ -414,6 +414,7 @@ def call_cost(cases: int, _seed: int) -> Failures:
             else []
         ),
     ]
+    return Tried(conversations * CALLS - found.failed, failures)
 
 
 # Plants
@@ -442,6 +443,18 @@ def _read_whole() -> None:
 
     async def read_body(request: Any, _most_mb: int) -> bytes:
         return await request.body()
+
+    gateway_app.read_body = read_body
+
+
+def _kept_until_refused() -> None:
+    """Let a body be read to its end, and then be refused."""
+
+    async def read_body(request: Any, most_mb: int) -> bytes:
+        pieces = [piece async for piece in request.stream()]
+        if sum(map(len, pieces)) > most_mb << 20:
+            raise BodyTooLarge(most_mb)
+        return b"".join(pieces)
 
     gateway_app.read_body = read_body
 
@@ -515,7 +528,10 @@ FIGURES = (
         strangers_at_once,
         4,
         20_000,
-        {"one key": _one_key, "mixed up": _mixed_up},
+        {
+            "one key": Plant(_one_key, r"is answered 200 .* with bytes of \[\d"),
+            "mixed up": Plant(_mixed_up, "a request of key .* holds bytes"),
+        },
         is_alone=True,
     ),
     Figure(
@@ -524,7 +540,10 @@ FIGURES = (
         forged_addresses,
         28,
         7_000,
-        {"redirects followed": _follows_redirects, "named upstream": _named_upstream},
+        {
+            "redirects followed": Plant(_follows_redirects, r"redirect .*: [1-9]\d* calls"),
+            "named upstream": Plant(_named_upstream, r"header .*: [1-9]\d* calls"),
+        },
     ),
     Figure(
         "G1",
@@ -532,7 +551,10 @@ FIGURES = (
         random_requests,
         100,
         200_000,
-        {"unchecked values": _unchecked_values, "told traces": _told_traces},
+        {
+            "unchecked values": Plant(_unchecked_values, ": 500 "),
+            "told traces": Plant(_told_traces, "AssertionError"),
+        },
         skipped=lambda: cannot_import(_api_tests, "the tests of the gateway cannot be imported"),
     ),
     Figure(
@@ -541,16 +563,19 @@ FIGURES = (
         slow_connections,
         30,
         5_000,
-        {"patient": replace(server, "impatient", lambda protocol: protocol)},
+        {"patient": Plant(replace(server, "impatient", lambda protocol: protocol), "is still open")},
         is_alone=True,
     ),
     Figure(
         "G3",
-        "megabytes of a hostile body: refused, and memory stays",
+        "megabytes of a body, with and without its length, to two conversations and to the API: each 413, and at most 64 MB more",
         huge_bodies,
-        48,
+        160,
         1_024,
-        {"read whole": _read_whole},
+        {
+            "read whole": Plant(_read_whole, "and not 413"),
+            "kept until refused": Plant(_kept_until_refused, "MB for bodies"),
+        },
     ),
     Figure(
         "G7",
@@ -558,7 +583,7 @@ FIGURES = (
         call_cost,
         16,
         2_000,
-        {"spends": _spends},
+        {"spends": Plant(_spends, "ms of CPU a call")},
         is_alone=True,
     ),
 )

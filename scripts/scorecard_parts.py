@@ -18,10 +18,25 @@ Failures = list[str]
 
 
 class Tried(NamedTuple):
-    """The outcome of a figure that has fewer cases than it was asked for, since there are no more."""
+    """The outcome of a figure that counted its cases."""
 
     cases: int
+    """Cases that were tried, which may be fewer than it was asked for."""
     failures: Failures
+    there_are: int | None = None
+    """All cases that there are, if their number is bounded."""
+    told: str = ""
+    """A line for the row, of what was counted beside."""
+
+
+class Plant(NamedTuple):
+    """A bug that a figure must find."""
+
+    put: Callable[[], object]
+    """Breaks the product in this process."""
+    shows: str
+    """A regular expression of the failures that the bug leads to. Failures of any other kind, as of a plant that has grown
+    old, do not show it."""
 
 
 class Figure(NamedTuple):
@@ -30,13 +45,13 @@ class Figure(NamedTuple):
     name: str
     what: str
     run: Callable[[int, int], Failures | Tried]
-    """Runs so many cases from a seed, and returns a line for each failure."""
+    """Runs so many cases from a seed, and returns a line for each failure; and how many it tried, where that may differ."""
     small: int
     """Cases of the run that is made with every change."""
     whole: int
     """Cases of the run whose figure is published."""
-    plants: Mapping[str, Callable[[], object]]
-    """Bugs by name, each of which must make the small run fail."""
+    plants: Mapping[str, Plant]
+    """Bugs by name, each of which must make the small run fail, by a failure that shows it."""
     skipped: Callable[[], str] = lambda: ""
     """Reason why it cannot run here; empty if it can."""
     is_alone: bool = False

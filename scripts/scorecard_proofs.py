@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import fuzz_parsers
 import mutants
 from scorecard_data import cut_streams, hostile_values, unbricked
-from scorecard_parts import Failures, Figure, Tried, cannot_import, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Plant, Tried, cannot_import, folder_in_memory, replace
 from scorecard_strangers import canaries
 
 from foveal.dialects import find_dialect
@@ -55,7 +56,7 @@ def refusals(cases: int, seed: int) -> Tried:
             refusal = refusal_in(words)
             is_known = refusal is not None and refusal.limit == limit
             failures += [] if is_known else [f"{words:.80} is read as {refusal}"]
-    return Tried(len(chosen), failures)
+    return Tried(len(chosen), failures, there_are=len(known))
 
 
 # Calls that must never be made
@@ -92,45 +93,52 @@ def _watching(failures: Failures) -> Iterator[None]:
         _watched.pop()
 
 
-def unsafe_calls(cases: int, seed: int) -> Failures:
+def unsafe_calls(cases: int, seed: int) -> Tried:
     """Work on hostile data under an audit of the interpreter's calls, and let the linter look for code that is made of data."""
     failures, works = Failures(), (hostile_values, cut_streams, unbricked, canaries)
+    share = max(1, cases // len(works))
     sys.addaudithook(_watch)
     for work in works:
         work(1, seed)  # loads whatever is loaded once
         with _watching(failures):
-            work(max(1, cases // len(works)), seed)
+            work(share, seed)
     command = ["ruff", "check", "--isolated", "--no-cache", "--select", RULES, "--output-format", "concise"]
     with folder_in_memory() as folder:
         for number, source in enumerate(_planted_sources):
             (folder / f"{number}.py").write_text(source)
         scan = [sys.executable, "-m", *command, ROOT / "src", folder]
         found = subprocess.run(scan, capture_output=True, text=True, check=False)
-    return [*failures, *re.findall(r".*: S\d+ .*", found.stdout)]
+    return Tried(share * len(works), [*failures, *re.findall(r".*: S\d+ .*", found.stdout)])
 
 
 # Mutants
 
-MOST_SURVIVE = 0.15
+MOST_SURVIVE, ALL_MUTANTS = 0.15, 250
+"""The share of mutants that may survive, and the published number: of fewer, twice the deviation of chance more may."""
 
 
 def mutant_tests(cases: int, seed: int) -> Tried:
-    """Change one place at a time of modules on which promises rest: their tests notice 85 of 100."""
+    """Change one place at a time of modules on which promises rest: their tests notice 85 of 100. The row has the score."""
     tried, left = mutants.survivors(cases, seed)
-    return Tried(tried, left if len(left) > MOST_SURVIVE * tried else [])
+    noticed = tried - len(left)
+    told = f"{noticed:,} of {tried:,} noticed, {noticed / tried:.0%}"
+    chance = 2 * sqrt(tried * MOST_SURVIVE * (1 - MOST_SURVIVE)) if tried < ALL_MUTANTS else 0.0
+    failures = left if len(left) > MOST_SURVIVE * tried + chance else []
+    return Tried(tried, failures, there_are=sum(1 for _ in mutants.mutants()), told=told)
 
 
 # Parsers
 
 
-def fuzzed_parsers(cases: int, seed: int) -> Failures:
+def fuzzed_parsers(cases: int, seed: int) -> Tried:
     """Fuzz each parser of strangers' bytes, guided by coverage: it returns, or raises an error of ours."""
     share = max(1, cases // len(fuzz_parsers.PARSERS))
-    return [
+    failures = [
         f"{name}: {crash}"
         for name, parser in fuzz_parsers.PARSERS.items()
         for crash in fuzz_parsers.fuzz(parser, share, random.Random(f"{seed} {name}"))[0]
     ]
+    return Tried(share * len(fuzz_parsers.PARSERS), failures)
 
 
 # Plants
@@ -176,8 +184,8 @@ FIGURES = (
         120,
         1_000,
         {
-            "a rule less": replace(anthropic_rules, "_neighbours", lambda *_: []),
-            "wordings unread": replace(overflow, "_limit", lambda _found: None),
+            "a rule less": Plant(replace(anthropic_rules, "_neighbours", lambda *_: []), "anthropic: .* is not among"),
+            "wordings unread": Plant(replace(overflow, "_limit", lambda _found: None), "is read as"),
         },
         skipped=lambda: cannot_import(_refused, "the SDKs of the providers are not installed"),
     ),
@@ -187,15 +195,25 @@ FIGURES = (
         unsafe_calls,
         4,
         20_000,
-        {"evaluated": _evaluated_arguments, "pickles": _pickled_source},
+        {
+            "evaluated": Plant(_evaluated_arguments, "^(exec|compile) of "),
+            "pickles": Plant(_pickled_source, ": S301 "),
+        },
     ),
     Figure(
         "Q1",
-        "mutants of pairing, fence, budget and store that tests notice",
+        "mutants of pairing, fence, budget and the store's chain and leases that tests notice (85 of 100 at least)",
         mutant_tests,
         5,
-        250,
-        {"empty": _empty_tests},
+        ALL_MUTANTS,
+        {"empty": Plant(_empty_tests, r", line \d+, ")},
     ),
-    Figure("Q2", "guided fuzzing of parsers", fuzzed_parsers, 140, 7_000_000, {"strict text": _strict_text}),
+    Figure(
+        "Q2",
+        "guided fuzzing of parsers",
+        fuzzed_parsers,
+        140,
+        7_000_000,
+        {"strict text": Plant(_strict_text, "sse: UnicodeDecodeError")},
+    ),
 )

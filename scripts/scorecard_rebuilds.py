@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from scorecard_parts import Failures, Figure, add_step, folder_in_memory, planted
+from scorecard_parts import Failures, Figure, Plant, add_step, folder_in_memory, planted
 
 from foveal.dialects.renderer import Renderer
 from foveal.session.options import Model
@@ -23,7 +23,7 @@ READER = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import scorecard_rebuilds as figures
-sys.argv[4] and figures.FIGURES[0].plants[sys.argv[4]]()
+sys.argv[4] and figures.FIGURES[0].plants[sys.argv[4]].put()
 print("\\n".join(figures.hashes(figures.SqliteStore(figures.Path(sys.argv[2])), int(sys.argv[3]))))
 """
 
@@ -91,4 +91,8 @@ def _hashed() -> None:
     Renderer.render = scattered
 
 
-FIGURES = (Figure("V7", "the same prompt in another process", rebuilds, 2, 4_000, {"set order": _hashed}),)
+FIGURES = (
+    Figure(
+        "V7", "the same prompt in another process", rebuilds, 2, 4_000, {"set order": Plant(_hashed, "another prompt")}
+    ),
+)

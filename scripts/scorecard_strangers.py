@@ -6,31 +6,37 @@ import os
 import random
 import re
 import string
+import sys
+import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle, islice
 from pathlib import Path
 from secrets import token_bytes
-from typing import Any
+from typing import Any, NamedTuple
 
-from scorecard_parts import Failures, Figure, folder_in_memory, replace
+from scorecard_parts import Failures, Figure, Plant, folder_in_memory, replace
 
 from foveal.context import safe_paths
 from foveal.context.workspace import Workspace
 from foveal.gateway import session_names
 from foveal.gateway.session_names import ApiCaller
-from foveal.recall.search import search
+from foveal.recall.search import Moment, scope_index, search, search_earlier, search_store
+from foveal.recall.search import index as session_index
 from foveal.session.options import Host, Model
+from foveal.session.policy import Policy
 from foveal.session.session import Session
 from foveal.stores import private
 from foveal.stores.keys import LocalKeys
 from foveal.stores.memory import MemoryStore
-from foveal.stores.port import KeptNote, Store
+from foveal.stores.port import KeptNote, SearchIndex, Store
+from foveal.stores.portable import export_session
 from foveal.stores.private import PrivateStore
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.tenants import TenantArtifacts
 from foveal.testing.hostile_names import hostile_names
+from foveal.testing.postgres_server import PostgresServer, find_postgres
 from foveal.testing.tenant_probes import EMPTY, REFUSED
 from foveal.text import redaction
 from foveal.text.redaction import redact_secrets
@@ -42,24 +48,67 @@ MODEL = Model("gpt-5", "openai_chat")
 # Other keys, other tenants
 
 
+_REFUSED = {
+    **REFUSED,
+    "artifact of a session": lambda store, session, sha256: list(store.artifacts_for(session).read(sha256)),
+}
+
+
+class Neighbours(NamedTuple):
+    """Two tenants of one store, of whom the first has a session, a note, a tombstone and an artifact."""
+
+    where: str
+    acme: Store
+    acm: Store
+    artifact: str
+    """The hash of the artifact."""
+    kept: tuple[str, ...]
+    """The names of all artifacts in the place that both share."""
+
+
 def strangers(cases: int, seed: int) -> Failures:
-    """Ask for sessions of others, in turn below the tenants of a store and by keys of the HTTP API, with forged names."""
-    failures, rng = Failures(), random.Random(seed)
-    kept = [_two_tenants(keys) for keys in (None, LocalKeys(b64encode(token_bytes(32)).decode(), "here"))]
-    before = [_picture(acme, sha256) for acme, _, sha256 in kept]
+    """Ask for sessions and artifacts of others, with forged names: in turn below the tenants of a store in memory, below those of
+    an SQLite file with its folder of artifacts, and by keys of the HTTP API."""
+    rng = random.Random(seed)
+    with folder_in_memory() as folder, ExitStack() as stack:
+        files = [stack.enter_context(SqliteStore(folder / name)) for name in ("plain.db", "encrypted.db")]
+        memory = _neighbours("memory", (MemoryStore(), MemoryStore()))
+        return _probe_all(cases, rng, memory, _neighbours("SQLite", files), is_by_key=True)
+
+
+def strangers_in_postgres(cases: int, seed: int) -> Failures:
+    """Ask for sessions and artifacts of others below the tenants of a PostgreSQL store."""
+    from foveal.stores.postgres.store import PostgresStore  # noqa: PLC0415 - an extra
+
+    programs = find_postgres()
+    assert programs
+    with folder_in_memory() as folder, ExitStack() as stack:
+        server = PostgresServer(programs).start()
+        stack.callback(server.remove)
+        schemas = [
+            stack.enter_context(PostgresStore(server.url, schema=name, cache=folder)) for name in ("plain", "encrypted")
+        ]
+        return _probe_all(cases, random.Random(seed), _neighbours("PostgreSQL", schemas))
+
+
+def _probe_all(cases: int, rng: random.Random, *places: Sequence[Neighbours], is_by_key: bool = False) -> Failures:
+    """Probe each place in turn, without and with keys, and at last look whether anything was changed."""
+    failures, every = Failures(), [one for place in places for one in place]
+    before = [_picture(one) for one in every]
     for case in range(cases):
-        if case % 2:
-            failures += _probe_keys(rng)
-        else:
-            failures += _probe_tenant(rng, *kept[rng.randrange(2)])
-    if before != [_picture(acme, sha256) for acme, _, sha256 in kept]:
-        failures.append("what belongs to the other tenant was changed")
-    return failures
+        turn = case % (len(places) + is_by_key)
+        failures += _probe_tenant(rng, rng.choice(places[turn])) if turn < len(places) else _probe_keys(rng)
+    changed = [one.where for one, then in zip(every, before, strict=True) if _picture(one) != then]
+    return [*failures, *(f"{where}: what belongs to the other tenant was changed" for where in changed)]
 
 
-def _two_tenants(keys: LocalKeys | None) -> tuple[Store, Store, str]:
-    """Return the store of a tenant with a session, that of its neighbour, and the hash of the first one's artifact."""
-    below = MemoryStore()
+def _neighbours(where: str, stores: Sequence[Store]) -> list[Neighbours]:
+    """Return two tenants of a store that is plain, and two of one that is encrypted."""
+    keys = (None, LocalKeys(b64encode(token_bytes(32)).decode(), "here"))
+    return [_two_tenants(where, below, key) for below, key in zip(stores, keys, strict=True)]
+
+
+def _two_tenants(where: str, below: Store, keys: LocalKeys | None) -> Neighbours:
     acme, acm = (PrivateStore(below, tenant=name, keys=keys) for name in ("acme", "acm"))
     with Session(acme, "s", model=MODEL) as session:
         session.append(user("a secret"))
@@ -67,7 +116,8 @@ def _two_tenants(keys: LocalKeys | None) -> tuple[Store, Store, str]:
     acme.acquire("t", scope="people").release()
     acme.scope("people").keep(KeptNote("colour", "a secret", "t", "host", 5))
     acme.delete([_gone(acme)])
-    return acme, acm, acme.artifacts.put([b"a secret"]).sha256
+    sha256 = acme.artifacts.put([b"a secret"]).sha256
+    return Neighbours(where, acme, acm, sha256, tuple(one.name for one in below.kept_artifacts()))
 
 
 def _gone(store: Store) -> str:
@@ -75,24 +125,28 @@ def _gone(store: Store) -> str:
     return "gone"
 
 
-def _picture(store: Store, sha256: str) -> object:
+def _picture(one: Neighbours) -> object:
+    store = one.acme
     rows = {card.id: list(store.rows(card.id)) for card in store.cards()}
     try:
-        artifact = list(store.artifacts.read(sha256))
+        artifact = list(store.artifacts.read(one.artifact))
     except NotFound:
         artifact = []
     return rows, store.scope("people").notes(), artifact, store.tombstones()
 
 
-def _probe_tenant(rng: random.Random, _acme: Store, other: Store, sha256: str) -> Failures:
+def _probe_tenant(rng: random.Random, one: Neighbours) -> Failures:
     pieces = ("s", "@acme:", "@acm:", ":", "e:s", "../", "%", "_", "*", "acme", "\0", "t", "@", "s\n", "gone", "\ud800")
     name = "".join(rng.choices(pieces, k=rng.randint(0, 4)))
-    way = rng.choice([*REFUSED, *EMPTY])
+    sha256 = rng.choice((one.artifact, *one.kept, one.artifact.upper(), f"../{one.artifact}", f"{one.kept[0]}.meta"))
+    way = rng.choice([*_REFUSED, *EMPTY])
     try:
-        found = (REFUSED.get(way) or EMPTY[way])(other, name, sha256)
+        found = (_REFUSED.get(way) or EMPTY[way])(one.acm, name, sha256)
     except (NotFound, BadInput):
         return []
-    return [f"{way} of {name!r} found {found!r:.80}"] if found or way in REFUSED else []
+    except FovealError as error:
+        return [f"{one.where}: {way} of {name!r} is told {error!r:.120}"]
+    return [f"{one.where}: {way} of {name!r} found {found!r:.80}"] if found or way in _REFUSED else []
 
 
 def _probe_keys(rng: random.Random) -> Failures:
@@ -219,6 +273,11 @@ ESCAPES: tuple[Callable[[Workspace, Path, str, random.Random], object], ...] = (
 # Secrets in records
 
 
+SCOPE = "people"
+MOST_STEM = 30
+"""Letters of a secret that an index has in any case: the ending of a word may be cut."""
+
+
 def _letters(rng: random.Random, count: int, alphabet: str = string.ascii_letters + string.digits) -> str:
     return "".join(rng.choices(alphabet, k=count))
 
@@ -237,7 +296,8 @@ SECRETS: dict[str, Callable[[str], str]] = {
 
 
 def canaries(cases: int, seed: int) -> Failures:
-    """Say secrets of each known shape in each kind of message: none is in a file, prompt, trace, index or line of a log."""
+    """Say secrets of each known shape in each kind of message: none is in a file, a prompt, a trace, an export, a line of a log,
+    or among the words of an index."""
     failures, rng, lines = Failures(), random.Random(seed), io.StringIO()
     logging.basicConfig(stream=lines, level=logging.DEBUG, force=True)
     shapes = list(islice(cycle(SECRETS.items()), cases))
@@ -247,17 +307,22 @@ def canaries(cases: int, seed: int) -> Failures:
             shown = [
                 _say(store, f"s{n}", make(core)) for n, ((_, make), core) in enumerate(zip(shapes, cores, strict=True))
             ]
+            terms = [_indexed(store.index(f"s{n}")) for n in range(len(shown))]
+            shared = {"the index of a scope": _scope_terms(store), "the index of all": _terms_of_all(store)}
         files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    for (shape, _), core, said in zip(shapes, cores, shown, strict=True):
+    log = lines.getvalue()
+    for (shape, _), core, said, own in zip(shapes, cores, shown, terms, strict=True):
         places = [name for name, data in files.items() if core.encode() in data]
-        places += [name for name, text in (("prompt or trace", said), ("log", lines.getvalue())) if core in text]
+        places += [name for name, text in (("prompt, trace or export", said), ("log", log)) if core in text]
+        places += [name for name, there in ({"its index": own} | shared).items() if core.lower()[:MOST_STEM] in there]
         failures += [f"{shape}: in {place}" for place in places]
     return failures
 
 
 def _say(store: Store, name: str, secret: str) -> str:
-    """Say a secret in a session in every way, and return its prompt, its trace and a look into its index."""
-    with Session(store, name, model=MODEL, host=Host(redact=redact_secrets)) as session:
+    """Say a secret in a session in every way, and return its prompt, its trace, a hit and its export."""
+    stream, policy = io.BytesIO(), Policy(memory=SCOPE)
+    with Session(store, name, model=MODEL, policy=policy, host=Host(redact=redact_secrets)) as session:
         session.append(user(f"It is {secret} now"))
         session.append({"role": "user", "content": f"again {secret}"})
         session.append(assistant("", ToolCall("c1", "run", f"{{{secret}}}"), ToolCall("c2", "run", "{}")))
@@ -266,7 +331,30 @@ def _say(store: Store, name: str, secret: str) -> str:
         reply = {"role": "assistant", "content": f"I read {secret} there"}
         session.append({"choices": [{"message": reply, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9}})
         session.append(user("and now?"))
-        return f"{session.prompt().request} {session.why()} {search(store, name, 'redacted')}"
+        shown = f"{session.prompt().request} {session.why()} {search(store, name, 'redacted')}"
+    export_session(store, name, stream)
+    return shown + stream.getvalue().decode()
+
+
+def _scope_terms(store: Store) -> str:
+    search_earlier(store, Moment(SCOPE, "nobody", time.time_ns() // 1_000_000), "redacted")
+    return _indexed(store.scope(SCOPE).index())
+
+
+def _terms_of_all(store: Store) -> str:
+    search_store(store, "redacted")
+    return _indexed(store.index_of_all())
+
+
+def _indexed(index: SearchIndex) -> str:
+    """Return the words of an index. Its file does not show them: they are in lower case there, and without a common beginning."""
+    with index.opened() as db:
+        db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, words, row)")
+        terms = [str(term) for (term,) in db.execute("SELECT term FROM temp.terms").fetchall()]
+        db.execute("DROP TABLE temp.terms")
+    if not terms:
+        raise RuntimeError("the index has no words")
+    return " ".join(terms)
 
 
 # Plants
@@ -282,18 +370,46 @@ def _results_as_they_are() -> None:
     redaction._redacted_part = lambda part, redact: part if isinstance(part, ToolResult) else real(part, redact)
 
 
+def _indexed_as_said() -> None:
+    """Let indexes take the words as they were said, and not as they are kept."""
+    said, known = set[str](), redact_secrets
+
+    def redact(text: str) -> str:
+        said.update(text.split())
+        return known(text)
+
+    replace(sys.modules[__name__], "redact_secrets", redact)()
+    for module in (session_index, scope_index):
+        real = module.indexed
+        replace(module, "indexed", lambda text, real=real, **more: real(f"{text} {' '.join(said)}", **more))()
+
+
 FIGURES = (
     Figure(
         "S2",
-        "sessions, notes and artifacts of other tenants and keys",
+        "sessions, notes and artifacts of other tenants, in memory and in an SQLite file with its artifacts, and of other keys",
         strangers,
         300,
         1_000_000,
         {
-            "prefix without end": replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]),
-            "one place for artifacts": _one_artifact_place,
-            "hash not compared": replace(session_names, "_HASH", re.compile(r"never\Z")),
+            "prefix without end": Plant(
+                replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), "SQLite: .* found "
+            ),
+            "one place for artifacts": Plant(_one_artifact_place, "SQLite: (span|artifact) of .* found "),
+            "hash not compared": Plant(replace(session_names, "_HASH", re.compile(r"never\Z")), "of another key"),
         },
+    ),
+    Figure(
+        "S2p",
+        "sessions, notes and artifacts of other tenants in PostgreSQL",
+        strangers_in_postgres,
+        300,
+        200_000,
+        {
+            "prefix without end": Plant(replace(private, "tenant_prefix", lambda tenant: "@" + tenant[:3]), " found "),
+            "one place for artifacts": Plant(_one_artifact_place, "(span|artifact) of .* found "),
+        },
+        skipped=lambda: "" if find_postgres() else "there is no PostgreSQL server here",
     ),
     Figure(
         "S4",
@@ -302,19 +418,22 @@ FIGURES = (
         100,
         20_000,
         {
-            "links followed": replace(safe_paths, "_NOFOLLOW", 0),
-            "paths that climb": replace(safe_paths, "parts_of", lambda path: tuple(path.split("/"))),
+            "links followed": Plant(replace(safe_paths, "_NOFOLLOW", 0), "read_link|put_while_swapped"),
+            "paths that climb": Plant(
+                replace(safe_paths, "parts_of", lambda path: tuple(path.split("/"))), "read_under_name"
+            ),
         },
     ),
     Figure(
         "S7",
-        "secrets of known shapes in files, prompts, traces and logs",
+        "secrets of nine known shapes in files, prompts, traces, exports, logs, and the words of all search indexes",
         canaries,
         9,
         3_000,
         {
-            "results as they are": _results_as_they_are,
-            "a rule less": replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]),
+            "results as they are": Plant(_results_as_they_are, "in canaries.db"),
+            "indexed as said": Plant(_indexed_as_said, "in its index"),
+            "a rule less": Plant(replace(redaction, "_PATTERNS", redaction._PATTERNS[:-1]), "(setting|JSON): in "),
         },
     ),
 )

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from scorecard_parts import Failures, Figure, folder_in_memory
+from scorecard_parts import Failures, Figure, Plant, folder_in_memory
 from tests.viewer.chromium import Tab, chromium, find_chromium
 
 from foveal.analysis.recordings.recording import RecordedStep, Recording
@@ -73,7 +73,8 @@ def hostile_pages(cases: int, seed: int) -> Failures:
             try:
                 found = _looked_at(tab, place.as_uri())
             except AssertionError as error:  # the page did not open, or stopped answering
-                found = [f"it cannot be read: {error!s:.200}"]
+                found = [f"complained: {tab.complaints!s:.200}"] if tab.complaints else []
+                found.append(f"it cannot be read: {error!s:.200}")
             failures += [f"texts from {first}: {problem}" for problem in found]
     return failures
 
@@ -132,11 +133,15 @@ def _markup_without_policy() -> None:
 FIGURES = (
     Figure(
         "S5",
-        "hostile texts in the viewer, in a real browser",
+        "hostile texts as names, messages, tools and arguments on pages of the viewer, all views walked through in Chromium: "
+        "no script runs, no element is made, nothing is asked for",
         hostile_pages,
         50,
         2_000,
-        {"markup": _markup, "markup, and no policy": _markup_without_policy},
+        {
+            "markup": Plant(_markup, "complained"),
+            "markup, and no policy": Plant(_markup_without_policy, "texts from [0-9]+: ran"),
+        },
         skipped=lambda: "" if find_chromium() else "there is no Chromium here",
     ),
 )

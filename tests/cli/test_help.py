@@ -109,7 +109,7 @@ def test_the_command_names_itself_by_a_word_that_works(monkeypatch, tmp_path):
     monkeypatch.chdir(script.parent.parent / "bin")
     monkeypatch.setenv("PATH", str(script.parent))
     assert command_line() == "foveal"
-    monkeypatch.setattr("sys.argv", ["/somewhere/foveal/cli/__main__.py"])
+    monkeypatch.setattr("sys.argv", ["/somewhere/foveal/__main__.py"])
     assert command_line() == f"{shlex.quote(sys.executable)} -m foveal"
 
 

@@ -10,7 +10,28 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "scorecard.py"
 ELSEWHERE = frozenset(
-    ["R1", "R3", "R5", "R6", "R9", "V1", "V2", "V7", "V8p", "F1", "N1", "S1", "S5", "G1", "G2", "G4", "G7", "Q1"]
+    [
+        "R1",
+        "R3",
+        "R5",
+        "R6",
+        "R9",
+        "V1",
+        "V2",
+        "V7",
+        "V8p",
+        "S2p",
+        "R8p",
+        "F1",
+        "N1",
+        "S1",
+        "S5",
+        "G1",
+        "G2",
+        "G4",
+        "G7",
+        "Q1",
+    ]
 )
 """Figures whose promise a test of its own holds, a server, a browser or a minute: `make scorecard` runs them."""
 HERE = ("R2 R4 R7 R8 V3 V5 V6 V8 V9", "S2 S3 S4 S6 S7 S8 G3 G5 G6 G8 G9 Q2")
@@ -37,25 +58,36 @@ def test_a_figure_is_clean_and_has_teeth(figures: str) -> None:
 
 
 def test_a_bug_that_breaks_the_figure_itself_is_missed() -> None:
-    """A planted bug counts as caught when the figure reports a failure, not when the run ends by an error of its own."""
+    """A planted bug counts as caught when the figure reports a failure that shows it: not when the run ends by an error of its
+    own, when the failure is another one, or when it is there without the bug. A figure that tried nothing is broken."""
     line = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import scorecard
-from scorecard_parts import Figure, Tried
+from scorecard_parts import Figure, Plant, Tried
 def found(cases, _seed):
-    return Tried(min(cases, 7), ["lost"] if bugs == ["real"] else [])
+    return Tried(min(cases, 7), {"real": ["3 lost"], "old": ["a TypeError"]}.get("".join(bugs), []), there_are=7, told="3 kept")
 bugs = []
-figure = Figure("R7", "tried", found, 1, 9, {"real": lambda: bugs.append("real"), "broken": lambda: 1 / 0})
+plants = {"real": lambda: bugs.append("real"), "old": lambda: bugs.append("old"), "broken": lambda: 1 / 0}
+figure = Figure("R7", "tried", found, 1, 9, {name: Plant(bug, "[0-9] lost") for name, bug in plants.items()})
+empty = figure._replace(name="R8", run=lambda *_: Tried(0, []))
+red = figure._replace(name="R9", run=lambda *_: ["7 lost"])
 names = {one.name for one in scorecard.FIGURES}
-scorecard.result_of.__globals__["FIGURES"] = (figure,)
+scorecard.result_of.__globals__["FIGURES"] = (figure, empty, red)
 line = scorecard.measured(figure, 9, 1)
-print(line.caught, line.cases, line.whole, scorecard.paced(figure, 1)._replace(seconds=6.0).minutes)
+print(line.caught, line.cases, line.whole, scorecard.paced(figure, 1)._replace(seconds=6.0).minutes, line.what)
+print(*line.examples, sep="; ")
+line = scorecard.measured(empty, 9, 1)
+print(line.is_broken, line.is_good, line.examples[0])
+print(scorecard.measured(red, 9, 1).caught["real"])
 print(*sorted(names))
 """
     done = subprocess.run([sys.executable, "-c", line, SCRIPT.parent], capture_output=True, text=True, check=True)
-    told, names = done.stdout.splitlines()
-    assert told == "{'real': True, 'broken': False} 7 7 0.225"
+    told, missed, empty, is_red_caught, names = done.stdout.splitlines()
+    assert told == "{'real': True, 'old': False, 'broken': False} 7 7 0.175 tried: 3 kept"
+    assert missed == "old is not shown by a TypeError; broken is not shown by ZeroDivisionError: division by zero"
+    assert empty == "True False RuntimeError: R8 tried nothing"
+    assert is_red_caught == "False"
     assert set(names.split()) == ELSEWHERE | set(" ".join(HERE).split())
 
 

@@ -1,9 +1,11 @@
 """Copies of stores that are in use."""
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
 from foveal.stores.artifacts import artifacts_folder
@@ -15,7 +17,7 @@ from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine, salvage
 from foveal.values.codec import encode
 from foveal.values.entry import user
-from foveal.values.errors import BadInput, StoreError
+from foveal.values.errors import BadInput, StoreError, StoreFailed, StoreFull
 
 
 def test_a_store_is_copied_while_it_is_written(filled: Path) -> None:
@@ -129,6 +131,32 @@ def test_a_backup_that_fails_leaves_nothing(filled: Path, monkeypatch: pytest.Mo
     with pytest.raises(ZeroDivisionError):
         back_up(filled, target)
     assert set(filled.parent.iterdir()) == before
+    monkeypatch.undo()
+    assert back_up(filled, target).damage == ()
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), StoreFull),
+        (OSError(errno.EIO, "Input/output error"), StoreFailed),
+        (apsw.FullError("database or disk is full"), StoreFull),
+        (apsw.IOError("disk I/O error"), StoreFailed),
+    ],
+)
+def test_a_disk_that_refuses_a_copy_is_told_as_an_error_of_a_store(
+    filled: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: type[StoreError]
+) -> None:
+    """Whether a file system's call or SQLite's fails: the error names the copy, also if what is left cannot be removed."""
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    target = filled.with_name("copy.db")
+    monkeypatch.setattr(backup, "_set_free", refuse)
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: refuse() if isinstance(error, OSError) else None)
+    with pytest.raises(told, match=r"copy\.db could not be made: .* try again"):
+        back_up(filled, target)
     monkeypatch.undo()
     assert back_up(filled, target).damage == ()
 
