@@ -43,7 +43,11 @@ MODULES: dict[str, tuple[str, ...]] = {
     "foveal.fit.cuts": ("tests/fit/test_cuts.py", "tests/session/test_newest.py"),
     "foveal.text.guard.protection": _GUARD,
     "foveal.text.guard.seals": _GUARD,
-    "foveal.values.budget": ("tests/session/test_planner.py", "tests/session/test_compaction.py"),
+    "foveal.values.budget": (
+        "tests/values/test_budget.py",
+        "tests/session/test_planner.py",
+        "tests/session/test_compaction.py",
+    ),
     "foveal.stores.chain": ("tests/stores/test_contract.py", "tests/stores/sqlite/test_damage.py"),
     "foveal.stores.lease": ("tests/stores/test_lease.py", "tests/stores/sqlite/test_leases.py"),
 }
