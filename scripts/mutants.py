@@ -41,8 +41,8 @@ _GUARD = tuple(f"tests/text/guard/test_{name}.py" for name in ("neutral_text", "
 MODULES: dict[str, tuple[str, ...]] = {
     "foveal.text.repair": ("tests/text/test_repair.py", "tests/properties/test_no_log_bricks.py"),
     "foveal.fit.cuts": ("tests/fit/test_cuts.py", "tests/session/test_newest.py"),
-    "foveal.text.guard.protection": _GUARD,
-    "foveal.text.guard.seals": _GUARD,
+    "foveal.text.guard.protection": ("tests/text/guard/test_protection.py", *_GUARD),
+    "foveal.text.guard.seals": ("tests/text/guard/test_seals.py", *_GUARD),
     "foveal.values.budget": (
         "tests/values/test_budget.py",
         "tests/session/test_planner.py",
