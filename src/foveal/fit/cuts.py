@@ -61,4 +61,4 @@ def before_turns(view: View, turns: int) -> int:
 def after_tokens(view: View, tokens: int) -> int:
     """Return the first cut that covers more than `tokens`, the size of the summary: earlier ones move the prefix for nothing."""
     sizes = (atom.size.tokens * (not atom.is_held and atom.kind != "system") for atom in view.atoms)
-    return next((place for place, covered in enumerate(accumulate(sizes), 1) if covered > tokens), len(view.atoms) + 1)
+    return 1 + sum(covered <= tokens for covered in accumulate(sizes))
