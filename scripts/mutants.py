@@ -4,7 +4,7 @@
     python scripts/mutants.py --only foveal.stores.lease
 
 The modules are those on which promises rest: pairs of calls and results, the fence, the budget, the store's chain and leases. A
-mutant swaps a comparison, negates a condition, moves a number by one or forgets a value that is returned. Tests of its room run
+mutant swaps a comparison, negates a condition, moves a number by one, or forgets a value that is returned. Tests of its room run
 against it in a process of their own; one that they pass has survived, and is printed with its place.
 
 Tests of a module are collected once. Each of its mutants is a fork of that process, in which functions get their changed code;
@@ -65,7 +65,6 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-_NOTHING = ast.Constant(None)
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -114,9 +113,10 @@ class Mutation(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
-        is_nothing = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-        if not is_nothing and self._is_chosen(node, ast.unparse(node)):
-            node.value = _NOTHING
+        value = node.value.value if isinstance(node.value, ast.Constant) else node.value
+        if value is not None and self._is_chosen(node, ast.unparse(node)):
+            # Nothing is as false as False, to all who ask whether something is so.
+            node.value = ast.Constant(None if value is not False else True)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
