@@ -48,7 +48,11 @@ MODULES: dict[str, tuple[str, ...]] = {
         "tests/session/test_planner.py",
         "tests/session/test_compaction.py",
     ),
-    "foveal.stores.chain": ("tests/stores/test_contract.py", "tests/stores/sqlite/test_damage.py"),
+    "foveal.stores.chain": (
+        "tests/stores/test_chain.py",
+        "tests/stores/test_contract.py",
+        "tests/stores/sqlite/test_damage.py",
+    ),
     "foveal.stores.lease": ("tests/stores/test_lease.py", "tests/stores/sqlite/test_leases.py"),
 }
 """Modules with the tests of their rooms, the quickest first."""
