@@ -1,9 +1,10 @@
 """Change one place of a module at a time, and see whether its tests notice.
 
     python scripts/mutants.py --mutants 200 [--seed N]
+    python scripts/mutants.py --only foveal.stores.lease
 
 The modules are those on which promises rest: pairs of calls and results, the fence, the budget, the store's chain and leases. A
-mutant swaps a comparison, negates a condition, moves a number by one or forgets a value that is returned. Tests of its room run
+mutant swaps a comparison, negates a condition, moves a number by one, or forgets a value that is returned. Tests of its room run
 against it in a process of their own; one that they pass has survived, and is printed with its place.
 
 Tests of a module are collected once. Each of its mutants is a fork of that process, in which functions get their changed code;
@@ -40,10 +41,18 @@ _GUARD = tuple(f"tests/text/guard/test_{name}.py" for name in ("neutral_text", "
 MODULES: dict[str, tuple[str, ...]] = {
     "foveal.text.repair": ("tests/text/test_repair.py", "tests/properties/test_no_log_bricks.py"),
     "foveal.fit.cuts": ("tests/fit/test_cuts.py", "tests/session/test_newest.py"),
-    "foveal.text.guard.protection": _GUARD,
-    "foveal.text.guard.seals": _GUARD,
-    "foveal.values.budget": ("tests/session/test_planner.py", "tests/session/test_compaction.py"),
-    "foveal.stores.chain": ("tests/stores/test_contract.py", "tests/stores/sqlite/test_damage.py"),
+    "foveal.text.guard.protection": ("tests/text/guard/test_protection.py", *_GUARD),
+    "foveal.text.guard.seals": ("tests/text/guard/test_seals.py", *_GUARD),
+    "foveal.values.budget": (
+        "tests/values/test_budget.py",
+        "tests/session/test_planner.py",
+        "tests/session/test_compaction.py",
+    ),
+    "foveal.stores.chain": (
+        "tests/stores/test_chain.py",
+        "tests/stores/test_contract.py",
+        "tests/stores/sqlite/test_damage.py",
+    ),
     "foveal.stores.lease": ("tests/stores/test_lease.py", "tests/stores/sqlite/test_leases.py"),
 }
 """Modules with the tests of their rooms, the quickest first."""
@@ -60,7 +69,6 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-_NOTHING = ast.Constant(None)
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 
@@ -78,40 +86,41 @@ class Mutation(ast.NodeTransformer):
     def __init__(self, number: int = -1) -> None:
         self._number = number
         self.places: list[tuple[int, str]] = []
-        """The line and the kind of each place."""
+        """The line of each place, and what is there."""
 
-    def _is_chosen(self, node: ast.AST, kind: str) -> bool:
-        self.places.append((getattr(node, "lineno", 0), kind))
+    def _is_chosen(self, node: ast.AST, text: str) -> bool:
+        self.places.append((getattr(node, "lineno", 0), text))
         return len(self.places) - 1 == self._number
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
-        if type(node.ops[0]) in _COMPARISONS and self._is_chosen(node, "comparison"):
+        if type(node.ops[0]) in _COMPARISONS and self._is_chosen(node, f"comparison {ast.unparse(node)}"):
             node.ops[0] = _COMPARISONS[type(node.ops[0])]()
         return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
-        if self._is_chosen(node, "and, or"):
+        if self._is_chosen(node, ast.unparse(node)):
             node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         return node
 
     def visit_If(self, node: ast.If) -> ast.AST:
         self.generic_visit(node)
-        if self._is_chosen(node, "condition"):
+        if self._is_chosen(node, f"condition {ast.unparse(node.test)}"):
             node.test = ast.UnaryOp(ast.Not(), node.test)
         return node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        if type(node.value) is int and self._is_chosen(node, "number"):
+        if type(node.value) is int and self._is_chosen(node, f"number {node.value}"):
             return ast.Constant(node.value + 1)
         return node
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         self.generic_visit(node)
-        is_nothing = node.value is None or (isinstance(node.value, ast.Constant) and node.value.value is None)
-        if not is_nothing and self._is_chosen(node, "returned value"):
-            node.value = _NOTHING
+        value = node.value.value if isinstance(node.value, ast.Constant) else node.value
+        if value is not None and self._is_chosen(node, ast.unparse(node)):
+            # Nothing is as false as False, to all who ask whether something is so.
+            node.value = ast.Constant(None if value is not False else True)
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -125,8 +134,8 @@ def mutants() -> Iterator[Mutant]:
     for module in MODULES:
         counted = Mutation()
         counted.visit(ast.parse(_source(module)))
-        for number, (line, kind) in enumerate(counted.places):
-            yield Mutant(module, number, f"{module}, line {line}, {kind}")
+        for number, (line, text) in enumerate(counted.places):
+            yield Mutant(module, number, f"{module}, line {line}, {text}")
 
 
 def _path(module: str) -> Path:
@@ -278,6 +287,11 @@ def survivors(cases: int, seed: int) -> tuple[int, list[str]]:
     """Try so many mutants; return how many were tried, and the places of those that no test noticed."""
     every = list(mutants())
     chosen = random.Random(seed).sample(every, min(cases, len(every)))
+    return len(chosen), survivors_of(chosen)
+
+
+def survivors_of(chosen: Sequence[Mutant]) -> list[str]:
+    """Try mutants, and return the places of those that no test noticed."""
     left, broken = list[str](), list[str]()
     for module in dict.fromkeys(one.module for one in chosen):
         some = {one.number: one.where for one in chosen if one.module == module}
@@ -286,7 +300,7 @@ def survivors(cases: int, seed: int) -> tuple[int, list[str]]:
         left += [where for number, where in some.items() if not found.get(number)]
     if broken:
         raise SystemExit(f"the tests of {', '.join(broken)} fail without a change")
-    return len(chosen), left
+    return left
 
 
 def main() -> int:
@@ -300,9 +314,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=MODULES, metavar="MODULE", help="try all mutants of this module")
     given = parser.parse_args()
     began = time.monotonic()
-    tried, left = survivors(given.mutants, given.seed)
+    if given.only:
+        chosen = [one for one in mutants() if one.module == given.only]
+        tried, left = len(chosen), survivors_of(chosen)
+    else:
+        tried, left = survivors(given.mutants, given.seed)
     print("\n".join(left))
     print(f"{tried} mutants, {len(left)} survived, {time.monotonic() - began:.0f} s")
     return 1 if left else 0

@@ -100,6 +100,14 @@ def test_a_cut_that_saves_nothing_is_none() -> None:
     assert cuts(view, least=10**6) == [0]
 
 
+def test_no_cut_covers_more_than_all() -> None:
+    """A summary that is as large as everything that it covers saves nothing at any place of the view."""
+    view = seen(user("go"), *pair("c1"))
+    whole = sum(atom.size.tokens for atom in view.atoms)
+    assert after_tokens(view, whole - 1) == len(view.atoms)
+    assert after_tokens(view, whole) == after_tokens(view, 10**6) == len(view.atoms) + 1
+
+
 def test_what_is_pinned_is_not_worth_covering() -> None:
     """A pin in the range is not counted as saved."""
     session = open_session()

@@ -20,7 +20,7 @@ from foveal.stores.port import Store
 from foveal.summary.question import Question
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, counted_ids
-from foveal.values.entry import Fold, Pin, RangeFold, ToolCall, assistant, result, system, user
+from foveal.values.entry import Fold, Overflow, Pin, RangeFold, ToolCall, assistant, result, system, user
 from foveal.values.errors import ContextOverflow, SummaryFailed, TailLost
 from foveal.values.events import CompactionEnded, CompactionStarted, Event, Pressure, SummaryRefused
 from foveal.values.own_tools import RECALL_TOOL
@@ -282,6 +282,16 @@ def test_a_trigger_below_the_limit_folds_early() -> None:
     assert prompt.fold
     assert prompt.tokens <= 2_600
     assert "allowed" in prompt.fold.reason
+
+
+def test_a_refusal_lowers_a_target_in_tokens_below_a_trigger_in_shares() -> None:
+    """The provider takes half of what the policy allows: the share is of the smaller room, and the target still below it."""
+    session = begun(opened(budget=BudgetTable(limit=20_000, reserve=0, trigger=0.5, target=8_000)))
+    session.append(Overflow(MODELS["openai_chat"], 10_000, "said so"))
+    fill(session, 1.01)
+    prompt = session.prompt()
+    assert prompt.fold
+    assert prompt.tokens <= 3_600
 
 
 def test_what_cannot_go_below_the_trigger_still_fits_the_limit() -> None:

@@ -5,7 +5,7 @@ import pytest
 from foveal.testing import oracles
 from foveal.testing.builders import MODELS, Asks, Player
 from foveal.testing.strategies import ODD_IDS, tiny_png
-from foveal.text.repair import json_object, repair_part
+from foveal.text.repair import json_object, repair_part, sendable_part, settle, unwrapped
 from foveal.values.entry import (
     Fold,
     Image,
@@ -38,6 +38,18 @@ def test_arguments_nested_too_deeply_are_sent_as_text(levels: int, *, is_read: b
 def test_brackets_inside_strings_are_not_depth() -> None:
     """A string full of brackets is a string."""
     assert json_object('{"a": "' + "[" * 500 + '\\"{{"}') is not None
+
+
+@pytest.mark.parametrize(("levels", "is_read"), [(62, True), (63, False)])
+def test_what_is_closed_is_not_depth(levels: int, *, is_read: bool) -> None:
+    """Objects side by side are one level, however many there are; those inside of the last one are counted on."""
+    text = '{"a":[' + "{}," * 100 + "[" * levels + "]" * levels + "]}"
+    assert (json_object(text) is not None) == is_read
+
+
+def test_a_string_that_was_cut_off_is_read_in_one_go() -> None:
+    """A reply that ends inside of a long text full of quotes: to look for the end of each of them would take minutes."""
+    assert json_object('{"a":[' + "{}," * 100 + '"' + '\\"' * 500_000) is None
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -149,3 +161,88 @@ def test_late_results_in_one_message_are_counted_each() -> None:
     late = Message("tool", tuple(ToolResult(f"gone_{i}", (Text("x"),)) for i in range(60)))
     player.play([user("Go."), late, Asks()])
     assert oracles.recount(player.prompts[-1]) <= player.prompts[-1].tokens
+
+
+def note(*results: ToolResult) -> tuple[Message, ...]:
+    """The messages that show results for which no call is waiting."""
+    player = Player().play([user("Go."), Message("tool", results)])
+    return settle(player.session.view.atoms[-1])
+
+
+def test_a_late_result_is_said_by_the_user() -> None:
+    """A result that no call is waiting for is not lost: the model reads all of it, under the call and with how that ended."""
+    assert note(
+        ToolResult("c1", (Text("one"), Image("image/png", tiny_png()))),
+        ToolResult("c2", (Text("two"),), "error"),
+        ToolResult("c/3", (Text("three"),), "interrupted"),
+    ) == (
+        Message(
+            "user",
+            (
+                Text("[late result for call c1]"),
+                Text("one"),
+                Image("image/png", tiny_png()),
+                Text("[late result for call c2, which failed]"),
+                Text("two"),
+                Text("[late result for call c_3, which was interrupted]"),
+                Text("three"),
+            ),
+        ),
+    )
+
+
+def test_a_call_in_a_late_note_has_the_length_of_an_id() -> None:
+    """An invented id of any length takes no more room than the longest that providers accept, 64 characters."""
+    (message,) = note(ToolResult("x" * 65, (Text("one"),)))
+    assert message.parts[0] == Text(f"[late result for call {'x' * 64}]")
+
+
+def test_a_clean_result_is_the_same_object() -> None:
+    """Nothing is built anew where every text can be sent."""
+    part = ToolResult("c", (Text("a"), Image("image/png", b"x")))
+    assert sendable_part(part) is part
+
+
+@pytest.mark.parametrize("content", [(Text("a\ud800"),), (Text("a"), Text("b\ud800")), (Text("a\ud800"), Text("b"))])
+def test_each_text_of_a_result_can_be_sent(content: tuple[Text, ...]) -> None:
+    """Half a character in any of its texts is replaced there, and nowhere else."""
+    part = sendable_part(ToolResult("c", content))
+    assert isinstance(part, ToolResult)
+    assert [item.text for item in part.content if isinstance(item, Text)] == [
+        item.text.replace("\ud800", "\ufffd") for item in content
+    ]
+
+
+@pytest.mark.parametrize("address", ["data:image/png;base64,###", "data:image/png,plain", "https://x/a.png"])
+def test_an_address_that_holds_no_bytes_stays(address: str) -> None:
+    """The image is left as it is, for its dialect to judge."""
+    image = Image("image/png", url=address)
+    assert repair_part(image) == (image, "")
+    assert repair_part(ToolResult("c", (image,))) == (ToolResult("c", (image,)), "")
+
+
+@pytest.mark.parametrize("text", ["not json", '{"a": ', "[1]", '"a"', "null"])
+def test_what_a_model_wrote_in_place_of_an_object_is_found_again(text: str) -> None:
+    """A request holds it inside of an object; whoever judges the call sees the words themselves."""
+    mended, wrong = repair_part(ToolCall("c", "read", text))
+    assert isinstance(mended, ToolCall)
+    assert json_object(mended.arguments) is not None
+    assert wrong == "the arguments were not a JSON object"
+    assert unwrapped(mended.arguments) == text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{}",
+        '{"a": 1}',
+        '{"invalid_json": "x", "a": 1}',
+        '{"a": "invalid_json"}',
+        '{"invalid_json": 1}',
+        '{"invalid_json": "{}"}',
+        "not json, invalid_json",
+    ],
+)
+def test_arguments_of_a_models_own_are_not_unwrapped(arguments: str) -> None:
+    """Only what this module has wrapped is: an argument of that name, beside others or with an object in it, is the tool's."""
+    assert unwrapped(arguments) == arguments

@@ -7,7 +7,7 @@ requests, atoms that retention holds, the thinking that opened the running tool 
 every fold.
 """
 
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 from foveal.project.atoms import unseen_from
 from foveal.project.view import View
@@ -59,6 +59,7 @@ def before_turns(view: View, turns: int) -> int:
 
 
 def after_tokens(view: View, tokens: int) -> int:
-    """Return the first cut that covers more than `tokens`, the size of the summary: earlier ones move the prefix for nothing."""
+    """Return the first cut that covers more than `tokens`, the size of the summary: earlier ones move the prefix for nothing.
+    If none does, it is one place beyond the last."""
     sizes = (atom.size.tokens * (not atom.is_held and atom.kind != "system") for atom in view.atoms)
-    return next((place for place, covered in enumerate(accumulate(sizes), 1) if covered > tokens), len(view.atoms) + 1)
+    return 1 + sum(1 for _ in takewhile(lambda covered: covered <= tokens, accumulate(sizes)))

@@ -93,7 +93,7 @@ def unpack(text: str) -> Lease:
 
 
 def _age(age_ms: int) -> str:
-    seconds = max(0, age_ms) // 1000
+    seconds = max(0, age_ms // 1000)
     for unit, size in (("days", 86_400), ("hours", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"

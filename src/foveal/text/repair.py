@@ -7,6 +7,7 @@ in the order of the calls, directly after them. Rules of a single provider are i
 import re
 from base64 import b64decode
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,7 +18,9 @@ from foveal.values.entry import Content, File, Image, Message, Part, Stored, Tex
 from foveal.values.shown import SYNTHETIC_RESULT, Atom, Item
 
 _NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+"""A string, also one that does not end: looking for each of its quotes again would take minutes in a reply that was cut off."""
+_BRACKET = re.compile(r"[][{}]")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w=.+-]+)*;base64,(.+)\Z", re.DOTALL)
 _DEEPEST = 64
 """Deepest JSON that is accepted: far deeper than tools use, and less deep than any parser refuses (protobuf 100, Python's
@@ -185,14 +188,8 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def _is_deep(text: str) -> bool:
-    if text.count("{") + text.count("[") <= _DEEPEST:
-        return False
-    depth = 0
-    for mark in _QUOTED.sub("", text):
-        depth += (mark in "{[") - (mark in "}]")
-        if depth > _DEEPEST:
-            return True
-    return False
+    steps = (1 if bracket in "{[" else -1 for bracket in _BRACKET.findall(_QUOTED.sub("", text)))
+    return any(depth > _DEEPEST for depth in accumulate(steps))
 
 
 def _has_content(content: Content) -> bool:

@@ -72,17 +72,19 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def below(self, ceiling: int) -> "Budget":
         """Return this budget for a provider that was found to accept at most `ceiling` tokens, the reply included."""
-        return self.sending_at_most(max(1, ceiling - self.reserve if ceiling > 2 * self.reserve else ceiling // 2))
+        return self.sending_at_most(max(1, ceiling // 2, ceiling - self.reserve))
 
     def sending_at_most(self, room: int) -> "Budget":
         """Return this budget for requests of at most so many tokens."""
         if room >= self.sendable:
             return self
-        trigger = max(2, min(self.trigger, room)) if isinstance(self.trigger, int) else self.trigger
+        trigger = min(self.trigger, room) if isinstance(self.trigger, int) else self.trigger
+        due = _trigger_tokens(trigger, room)
+        if due < 2:  # no target is below it
+            trigger, due = None, room
         target = self.target
         if isinstance(target, int):
-            most = trigger if isinstance(trigger, int) else room
-            target = max(1, min(target, int(most * TARGET_SHARE)))
+            target = max(1, min(target, int(due * TARGET_SHARE)))
         return msgspec.structs.replace(self, limit=room + self.reserve, target=target, trigger=trigger)
 
     def for_messages(self, factor: float, fixed_tokens: int, system_tokens: int) -> "MessageLimits":
@@ -108,8 +110,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def _trigger_tokens(self) -> int:
         """The trigger in tokens, where nothing is beside the conversation."""
-        share = 1.0 if self.trigger is None else self.trigger
-        return share if isinstance(share, int) else int(self.sendable * share)
+        return _trigger_tokens(self.trigger, self.sendable)
 
     @property
     def _target_tokens(self) -> int:
@@ -123,6 +124,12 @@ class MessageLimits(NamedTuple):
     most: Size
     due: Size
     aim: Size
+
+
+def _trigger_tokens(trigger: int | float | None, room: int) -> int:
+    """Return a trigger in tokens, where a conversation has so much room."""
+    share = 1.0 if trigger is None else trigger
+    return share if isinstance(share, int) else int(room * share)
 
 
 def one_knob(max_context_tokens: int) -> Budget:
