@@ -73,9 +73,19 @@ def test_what_was_spent_before_a_crash_counts(store):
     """The log says it, in any process."""
 
     async def talk():
-        _, agent = looking(1, max_usd=1.5 * CALL_USD)
+        looked = asyncio.Event()
+
+        @tool(name="look")
+        async def look_for_long() -> str:
+            looked.set()
+            await asyncio.Event().wait()
+            return "never"
+
+        model = FakeModel(says("", ("look", {}), tokens=10_000))
+        agent = agent_with(model, look_for_long, limits=Limits(max_usd=1.5 * CALL_USD), name="looker")
         runs = Runs(store, [agent])
         run = await runs.start(agent, "Go.", session="s")
+        await looked.wait()
         await runs.pause(run)
         await runs.wait(run, 10)
         _, again = looking(9, max_usd=1.5 * CALL_USD)

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from foveal.agent import Runs, tool
+from foveal.agent import Runs, driver, tool
 from foveal.agent.driver import RunDriver
 from foveal.agent.run_events import ModelReplied, RunReleased, ToolEnded, ToolReturned
 from foveal.agent.run_log import read_events
@@ -51,6 +51,7 @@ class Counts:
             self.reads += not session.endswith(".inbox")
             return rows(store, session, **options)
 
+        monkeypatch.setattr(driver, "INBOX_PAUSE_S", 60.0)  # that look is made once in a while, not in each step
         monkeypatch.setattr(SessionTurns, "run", run)
         monkeypatch.setattr(asyncio.BaseEventLoop, "call_soon_threadsafe", woken)
         monkeypatch.setattr(MemoryStore, "load", loaded)
@@ -100,14 +101,14 @@ def test_a_reply_that_has_come_is_kept_by_a_process_that_leaves_its_run(store):
         agent = agent_with(model)
         runs = Runs(store, [agent])
         await runs.start(agent, "Go.", session="s")
-        driver, task = runs._live.by_session["s"]
-        put = driver.journal.put
+        live, task = runs._live.by_session["s"]
+        put = live.journal.put
 
         def leave_with(*items, **more):
             put(*items, **more)
-            driver.stop("running")
+            live.stop("running")
 
-        driver.journal.put = leave_with
+        live.journal.put = leave_with
         return await task
 
     assert asyncio.run(talk()).status == "running"
@@ -139,10 +140,10 @@ def test_streams_end_although_the_end_of_the_run_was_given_up(store, monkeypatch
     monkeypatch.setattr(Session, "close", closed)
 
     async def talk():
-        driver = RunDriver(agent_with(FakeModel()), store, "s")
-        await driver.begin("Go.")
-        heard = driver.journal.hub.listen()
-        ending = asyncio.create_task(driver.let_go())
+        begun = RunDriver(agent_with(FakeModel()), store, "s")
+        await begun.begin("Go.")
+        heard = begun.journal.hub.listen()
+        ending = asyncio.create_task(begun.let_go())
         await asyncio.to_thread(entered.wait)
         ending.cancel()
         await asyncio.wait({ending})
@@ -159,7 +160,7 @@ def test_a_run_whose_task_ends_before_it_drives_is_taken_up(store, monkeypatch):
     async def begin():
         runs = Runs(store, [agent])
         drive = runs._live.drive
-        monkeypatch.setattr(runs._live, "drive", lambda driver: drive(driver).cancel())
+        monkeypatch.setattr(runs._live, "drive", lambda one: drive(one).cancel())
         await runs.start(agent, "Go.", session="s")
 
     async def go_on():
