@@ -107,7 +107,15 @@ def test_the_sub_agents_of_a_copy_are_its_own(store):
 
 def test_a_spawned_run_is_followed_under_the_other_name(store):
     """Its end is told once, and the tool that asks for its answer knows it by the name that the model was told."""
-    sub = agent_with(FakeModel(says("The cookie is set twice. " * 20)), name="sub")
+    may_answer = asyncio.Event()
+
+    class Patient(FakeModel):
+        async def complete(self, request):
+            await may_answer.wait()
+            async for event in super().complete(request):
+                yield event
+
+    sub = agent_with(Patient(says("The cookie is set twice. " * 20)), name="sub")
 
     def spawning(*replies):
         return agent_with(FakeModel(*replies), pay_now, detached=[sub], approvals=[ApprovalRule("pay_now")])
@@ -117,6 +125,7 @@ def test_a_spawned_run_is_followed_under_the_other_name(store):
         runs = Runs(store, [agent])
         await runs.wait(await runs.start(agent, "Go.", session="s"), 10)
         (run,) = read_run(store, "s").spawned
+        may_answer.set()
         await runs.wait(run, 10)
         other = imported(store)
         file = io.BytesIO()
