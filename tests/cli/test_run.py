@@ -43,6 +43,7 @@ def test_a_task_is_run_and_told(capsys):
     assert "I look around first." in shown.err
     assert "→ list_files {}" in shown.err
     assert "s#1: completed, 2 steps, 2 model calls, $" in shown.err
+    assert shown.err.rstrip().endswith("of which the scripted provider bills nothing")
 
 
 def test_a_program_reads_the_answer_alone(capsys):

@@ -29,7 +29,7 @@ from foveal.agent.run_events import (
 )
 from foveal.agent.runs import RunCost, Runs
 from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
-from foveal.cli.agent_options import go_on_options
+from foveal.cli.agent_options import SCRIPTED, go_on_options
 from foveal.cli.arguments import command_line
 from foveal.cli.output import Output, complain
 from foveal.stores.port import Store
@@ -126,7 +126,8 @@ def tell_end(outcome: RunOutcome, cost: RunCost, args: Namespace, out: Output) -
         case _:
             complain(_end_sentence(outcome))
     usd = "cost unknown" if cost.total_usd is None else f"${cost.total_usd:.4f}"
-    complain(f"{outcome.run}: {outcome.status}, {outcome.steps} steps, {cost.calls} model calls, {usd}")
+    billed = ", of which the scripted provider bills nothing" if args.provider == SCRIPTED and cost.total_usd else ""
+    complain(f"{outcome.run}: {outcome.status}, {outcome.steps} steps, {cost.calls} model calls, {usd}{billed}")
     return exit_code(outcome)
 
 
