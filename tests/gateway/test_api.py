@@ -10,10 +10,12 @@ import httpx2
 import pytest
 
 from foveal import Message, Note, Policy, Session, Text, open_store, user
-from foveal.gateway import conversations
+from foveal.gateway import conversations, session_api
 from foveal.stores import Store
+from foveal.stores.deletion import delete_sessions
 from foveal.stores.rows import to_entry
 from foveal.testing.provider import Call, ScriptedProvider, Turn
+from foveal.values.errors import IndexLeft
 
 from .api_client import ApiClient, problems
 from .clients import contents_of
@@ -277,6 +279,27 @@ def test_children_are_sessions_and_go_with_their_parent(api: ApiClient) -> None:
     assert sorted(api.ask("delete", "parent")["sessions"]) == ["parent", "parent/child"]
     assert api.ask("list")["sessions"] == []
     assert api.refused("get", "parent/child")[0] == 404
+
+
+def test_a_deletion_that_leaves_something_has_deleted(
+    start: Gateways, provider: ScriptedProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Figures of a session that was deleted go with it, although a file of it was left."""
+    provider.improvise = lambda _: Turn("Well.")
+    gateway = start()
+
+    def leave(*given: Any, **options: Any) -> Any:
+        delete_sessions(*given, **options)
+        raise IndexLeft({"index.db": OSError("busy")}, "here")
+
+    assert post(gateway, said("Go.")).status_code == 200
+    (conversation,) = gateway.gateway.conversations
+    assert conversation.figures.calls == 1
+    monkeypatch.setattr(session_api, "delete_sessions", leave)
+    with ApiClient(gateway, x_api_key="k-1") as api:
+        assert api.refused("delete", conversation.name)[1] == "IndexLeft"
+    assert conversation.figures.calls == 0
+    assert post(gateway, said("Go.")).status_code == 200
 
 
 def test_errors_are_the_librarys_own(api: ApiClient) -> None:

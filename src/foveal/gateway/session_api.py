@@ -423,11 +423,12 @@ class SessionApi:
                     conversation.close()
                 return delete_sessions(self._store, [stored], takeover=given.takeover)
 
-            deletion = await self.conversations.in_thread(held[0], delete)
-            for conversation in held:
-                conversation.figures = CallFigures()
-                self.conversations.forget_name(conversation.name)
-            return deletion
+            try:
+                return await self.conversations.in_thread(held[0], delete)
+            finally:  # an error may tell what was left of sessions that are gone
+                for conversation in held:
+                    conversation.figures = CallFigures()
+                    self.conversations.forget_name(conversation.name)
 
     async def _inside(
         self,
