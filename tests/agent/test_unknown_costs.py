@@ -7,10 +7,11 @@ from functools import partial
 import pytest
 
 from foveal import Policy, stages
-from foveal.agent import ModelChoice, Runs, tool
+from foveal.agent import Agent, ModelChoice, Runs, tool
 from foveal.agent.model_calls import ModelCall
 from foveal.agent.run_log import read_events, read_run
 from foveal.testing.crash_points import cut_log
+from foveal.testing.provider import ScriptedProvider, Turn
 from foveal.testing.run_checks import run_problems
 
 from .conftest import FakeModel, agent_with, calls, says
@@ -62,8 +63,21 @@ def test_a_counted_reply_has_a_price(store):
         [TimeoutError("no answer"), says("Done.")],
         [asyncio.CancelledError("by a library"), says("Done.")],
         [without_usage(says("")), says("Done.")],
+        [[half("D") | {"usage": says("D")["usage"]}, ConnectionError("gone")], says("Done.")],
+        [[], says("Done.")],
+        [ConnectionResetError("gone"), says("Done.")],
     ],
-    ids=["no usage", "broken once", "broken for good", "timed out", "given up by a library", "empty"],
+    ids=[
+        "no usage",
+        "broken once",
+        "broken for good",
+        "timed out",
+        "given up by a library",
+        "empty",
+        "counted too early",
+        "no events",
+        "no answer",
+    ],
 )
 def test_a_call_that_was_not_counted_makes_the_cost_unknown(store, replies):
     """Whatever else was counted."""
@@ -73,6 +87,27 @@ def test_a_call_that_was_not_counted_makes_the_cost_unknown(store, replies):
 def test_a_refused_call_costs_nothing(store):
     """No model has read it."""
     assert cost_of(store, ConnectionRefusedError("nobody there"), says("Done.")).own_usd
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["openai:gpt-5@{}/v1", "openai-responses:gpt-5@{}/v1", "anthropic:claude-sonnet-5@{}", "google:gemini-2.5-pro@{}"],
+)
+def test_a_stream_that_breaks_has_an_unknown_price_in_every_format(store, model, monkeypatch):
+    """Also where the provider counts from the beginning, as if it were to say one token."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "k")
+    with ScriptedProvider() as server:
+        server.script(Turn("word " * 400, cut_after=4), Turn("Done."))
+        agent = Agent("You are careful.", model=model.format(server.url))
+
+        async def talk():
+            runs = Runs(store, [agent])
+            outcome = await runs.wait(await runs.start(agent, "Go.", session="s"), 20)
+            return outcome.text, runs.cost("s")
+
+        text, cost = asyncio.run(talk())
+    assert (text, cost.own_usd) == ("Done.", None)
 
 
 def test_a_reply_without_a_count_is_not_paid_by_the_next_one(store):

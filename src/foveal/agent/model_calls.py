@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from foveal.agent.model_errors import ADVICE, failed, fault_class, pause_s, retry_after_s
+from foveal.agent.model_errors import ADVICE, failed, fault_class, may_be_billed, pause_s, retry_after_s
 from foveal.agent.model_port import ModelPort
 from foveal.agent.run_marks import CallUnbilled
 from foveal.dialects import find_dialect
@@ -108,8 +108,9 @@ class ModelCall:
         return (*message, self._bill(self._come())) if self._is_asking else message
 
     def _bill(self, reply: WireReply | None) -> Usage | CallUnbilled:
-        """Return the bill of an attempt: its tokens, or that nobody has told them."""
-        usage = reply.usage if reply is not None else None
+        """Return the bill of an attempt: its tokens, or that nobody has told them. What a provider counts before the end of a
+        reply is not what it bills."""
+        usage = reply.usage if reply is not None and self.stop == "done" else None
         return CallUnbilled(self._model) if usage is None else self._billed(usage)
 
     @property
@@ -167,6 +168,7 @@ class ModelCall:
                         words = spoken(self._dialect, event)
                         if words.text or words.thinking:
                             yield words
+                is_answered = True  # also by a stream without events
                 if self._stream.stop == "done":
                     self._whole = self._stream.reply()  # it may be one that nobody understands
                     if self.ending == "filter":
@@ -178,7 +180,7 @@ class ModelCall:
                 raise ConnectionError("the stream ended before the reply did")
             except Exception as raised:
                 self._is_asking = False
-                if is_answered or isinstance(raised, GivenUp) or "timeout" in type(raised).__name__.lower():
+                if is_answered or isinstance(raised, GivenUp) or may_be_billed(raised):
                     self.lost.append(self._bill(self._come()))
                 error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:

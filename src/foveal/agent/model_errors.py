@@ -29,6 +29,11 @@ _FILTER = re.compile(
 _AUTH = re.compile(r"api.?key|authenticat|unauthori[sz]ed|permission", re.I)
 _WRONG_KEY = re.compile(r"api.?key.?(?:not valid|invalid)|invalid.?api.?key", re.I)
 _REJECTED = frozenset({400, 404, 405, 411, 413, 415, 422})
+_NOT_CONNECTED = frozenset({"ConnectTimeout", "ConnectError"})
+_BROKEN_OFF = frozenset(
+    {"RemoteProtocolError", "ReadError", "ConnectionResetError", "ServerDisconnectedError", "IncompleteRead"}
+)
+"""Names of errors of connections that were made and then broke, in the HTTP libraries of the SDKs."""
 
 
 ADVICE: dict[FaultClass, str] = {
@@ -62,6 +67,19 @@ def fault_class(error: BaseException) -> FaultClass:
     if status is None and isinstance(error, TypeError | ValueError | FovealError):
         return "auth" if _AUTH.search(said) else "rejected"
     return "transient"
+
+
+def may_be_billed(error: BaseException) -> bool:
+    """Return whether a call that ended by this error before its answer may be billed: the provider may have worked on it."""
+    chain: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in chain:
+        chain.append(cause)
+        cause = cause.__cause__ or cause.__context__
+    names = {type(one).__name__ for one in chain}
+    if _status(error) is not None or names & _NOT_CONNECTED:
+        return False
+    return bool(names & _BROKEN_OFF) or "timeout" in type(error).__name__.lower()
 
 
 def retry_after_s(error: BaseException, now_s: float) -> float | None:

@@ -95,11 +95,13 @@ def _item_pieces(item: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, 
 
 def anthropic(reply: dict[str, Any]) -> StreamEvents:
     """Yield the events of Anthropic Messages."""
-    yield "message_start", {"type": "message_start", "message": reply | {"content": [], "stop_reason": None}}
+    usage = reply["usage"] | {"output_tokens": 1}  # the last event counts
+    begun: dict[str, Any] = {**reply, "content": [], "stop_reason": None, "usage": usage}
+    yield "message_start", {"type": "message_start", "message": begun}
     yield "ping", {"type": "ping"}
     for i, block in enumerate(reply["content"]):
-        begun, deltas = _pieces(block)
-        yield "content_block_start", {"type": "content_block_start", "index": i, "content_block": begun}
+        block_begun, deltas = _pieces(block)
+        yield "content_block_start", {"type": "content_block_start", "index": i, "content_block": block_begun}
         for delta in deltas:
             yield "content_block_delta", {"type": "content_block_delta", "index": i, "delta": delta}
         yield "content_block_stop", {"type": "content_block_stop", "index": i}
