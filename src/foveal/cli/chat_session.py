@@ -335,7 +335,7 @@ class ChatSession:
 
     def _ask(self) -> None:
         question = self.questions[0]
-        self.tell(question_line(question), "strong")
+        self.terminal.out.line(question_line(question), "strong")  # whole: no blank is lost where a row ends
         if question.kind == "approval":
             self.tell(_HOW_TO_ANSWER, "axis")
 
