@@ -379,7 +379,8 @@ class ChatSession:
                 kept = "the words so far are kept" if self._has_come else "nothing had come yet"
                 self.tell(f"interrupted; {kept}", "limit")
                 state = read_run(self.store, self.session)
-                left = [without_files(one.text) for one in (*state.steering, *state.following)]
+                words = (without_files(one.text) for one in (*state.steering, *state.following))
+                left = [one for one in words if one.strip()]  # a file that came without words is gone with its run
             case "failed" | "paused":
                 self.tell(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
             case _:
