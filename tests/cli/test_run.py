@@ -403,7 +403,9 @@ def test_sessions_are_listed_without_inboxes(capsys):
     ("words", "said"),
     [
         (("runs", "shw", "s"), "Did you mean show"),
-        (("runs", "show"), "a verb takes the id of one run"),
+        (("runs", "show"), "a verb takes the id of one run: foveal runs show ID"),
+        (("runs", "resume"), "a verb takes the id of one run: foveal runs resume ID"),
+        (("runs", "work", "s"), "`work` takes no run"),
         (("runs", "show", "nothing"), "there is no run 'nothing'"),
         (("resume", "s", *SCRIPTED), "is one of the agent 'guarded'"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml"), "waits for an answer"),

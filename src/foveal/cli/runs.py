@@ -78,12 +78,14 @@ def run(args: Namespace, out: Output) -> int | None:
                 return _list(runs, args, out)
             case [verb, name] if verb in _VERBS:
                 return _VERBS[verb](runs, name, args, out)
-            case [verb, *_] if verb not in _VERBS:
+            case [verb, *_] if verb not in _ALL_VERBS:
                 near = get_close_matches(str(verb), _ALL_VERBS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
                 raise BadInput(f"there is no verb {verb!r}.{hint} There are: {', '.join(_ALL_VERBS)}")
-            case _:
-                raise BadInput("a verb takes the id of one run: foveal runs show ID")
+            case ["work", *_]:
+                raise BadInput("`work` takes no run: it drives those that it finds")
+            case words:
+                raise BadInput(f"a verb takes the id of one run: foveal runs {words[0]} ID")
 
 
 async def _work(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
