@@ -52,6 +52,15 @@ def test_an_answer_cut_at_its_limit_is_gone_on_with(store):
     assert "cut off" in json.dumps(model.requests[1]["messages"])
 
 
+def test_thinking_that_is_cut_off_again_and_again_is_told_as_such(store):
+    """Other words would not help: the reason names the limit of tokens, and what to allow."""
+    outcome = run(store, agent_with(FakeModel(*[ended(says(""), "length")] * 3)))
+    assert "3 replies in a row said nothing; all of them were cut off at the limit of tokens" in outcome.reason
+    assert "Allow the model longer replies" in outcome.reason
+    outcome = run(store, agent_with(FakeModel(says(""), ended(says(""), "length"), says(" "))), "t")
+    assert "3 replies in a row said nothing; 1 of them" in outcome.reason
+
+
 def test_an_answer_that_never_ends_fails_with_its_words(store):
     """A model that is cut off each time cannot go on for ever."""
     model = FakeModel(*[ended(says("more "), "length")] * 9)

@@ -271,6 +271,17 @@ def test_arguments_that_the_tool_cannot_take_leave_the_question_open():
     assert step(having(waiting, newest="answer", open=CALLED.open), ETC, rules=ASK) == Wait((again,))
 
 
+def test_arguments_that_a_rule_denies_leave_the_question_open():
+    """Whoever edits a call cannot pass over a rule that would deny it; the question is asked again, with the reason."""
+    rules = (ApprovalRule("look", {"path": "^/root"}, "deny", "never there"), *ASK)
+    edit = UserAnswer(decision="edit", arguments={"path": "/root/x"})
+    (again,) = step(
+        having(CALLED, answers={KEY + APPROVAL: edit}, times_asked={KEY + APPROVAL: 1}), ETC, rules=rules
+    ).questions
+    assert (again.id, again.arguments) == (f"{KEY}{APPROVAL}?2", ETC.arguments)
+    assert again.text == "outside Not with the new arguments: a rule denies them: never there"
+
+
 def test_a_denial_is_a_result_with_its_reason():
     """The user's, or the rule's; an answer that decides nothing is a denial."""
     denied = having(CALLED, answers={KEY + APPROVAL: UserAnswer("not there", "deny")})

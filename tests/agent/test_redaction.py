@@ -4,6 +4,7 @@ import asyncio
 import zipfile
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,26 @@ async def send(ctx: ToolContext, key: str) -> str:
 
 def bytes_in(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("redacts", ["one", "other"])
+@pytest.mark.parametrize("kind", ["agents", "detached", "handoffs"])
+def test_the_lines_about_other_agents_have_no_secret(store, kind, redacts):
+    """Neither a description nor the beginning of instructions, also where the cut is inside of the secret."""
+    own, others = (redact_secrets, None) if redacts == "one" else (None, redact_secrets)
+    there = [
+        agent_with(FakeModel(), name="told", description=f"Pays with {SECRET}.", redact=others),
+        agent_with(FakeModel(), name="bare", instructions=f"You pay with {SECRET}.", redact=others),
+        agent_with(FakeModel(), name="cut", instructions=f"{'x' * 90} {SECRET}", redact=others),
+    ]
+    model = FakeModel(says("Done."))
+    others_of: dict[str, Any] = {kind: there}
+    agent = agent_with(model, redact=own, **others_of)
+    assert asyncio.run(agent.run("Go.", session="s", store=store)).status == "completed"
+    kept = b"".join(row.payload for row in store.rows("s"))
+    assert b"sk-live-" not in kept
+    assert "sk-live-" not in str(model.requests)
+    assert "You pay with [redacted: API key]" in str(model.requests)
 
 
 @pytest.mark.parametrize("redact", [redact_secrets, None], ids=["redacts", "keeps"])

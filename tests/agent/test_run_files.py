@@ -50,6 +50,30 @@ def test_an_image_and_a_text_come_with_the_message(store, tmp_path):
     assert read_run(store, "s").turn == 1
 
 
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_a_message_without_words_and_files_is_refused(store, text):
+    """Nothing is begun with it and nothing is said; files without words are a message."""
+    model = FakeModel(says("I see."), says("Again."))
+
+    async def say():
+        agent = agent_with(model)
+        runs = Runs(store, [agent])
+        for said in (runs.start(agent, text, session="s"), agent.run(text, session="s", store=store)):
+            with pytest.raises(BadInput, match="no words and no files"):
+                await said
+        with pytest.raises(BadInput, match="no words and no files"):
+            _ = [one async for one in agent.stream(text, session="s", store=store)]
+        assert not list(store.cards("s"))
+        run = await runs.start(agent, text, session="s", files=[foveal.File("", "a.txt", b"alpha")])
+        for said in (runs.steer(run, text), runs.follow_up(run, text)):
+            with pytest.raises(BadInput, match="no words and no files"):
+                await said
+        return await runs.wait(run)
+
+    assert asyncio.run(say()).text == "I see."
+    assert len(model.requests) == 1
+
+
 def test_a_large_text_is_shown_by_its_outline_and_recalled_whole(store):
     """Nothing of it is cut: the reference in the prompt leads to all of it, for the model as well."""
     text = "".join(f"line {number}\n" for number in range(50_000))

@@ -340,6 +340,18 @@ def test_approvals_are_asked_in_line(chat, provider, typed, told):
     assert shown.count("→ list_files") == 1
 
 
+@IN_BOTH
+def test_the_whole_call_is_shown_that_is_asked_about(chat, provider):
+    """Five thousand characters, with their blanks: whoever answers has seen what will be done."""
+    words = f"{'x ' * 1_200}{' ' * 200}{'y' * 2_400}; rm -rf"
+    provider.script(Turn("", (Call("c1", "list_files", {"folder": words}),)), Turn("Finished."))
+    terminal = chat(agent=GUARDED)
+    terminal.say("Look.")
+    terminal.see("y: allow")
+    rows = terminal.text.split("May list_files be called?")[1].split("\n")
+    assert words in "".join(f"{row:<100}" for row in ["-" * 25 + rows[0], *rows[1:]])
+
+
 def test_an_answer_that_comes_too_late_is_told(chat, provider):
     """The run went on without it; the chat says so, shows the answer, and hears the next message."""
     provider.script(LOOK, Turn("Denied, then."), Turn("And so on."))

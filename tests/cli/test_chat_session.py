@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from foveal import Policy
-from foveal.agent import Agent, Limits
+from foveal import File, Policy
+from foveal.agent import Agent, Limits, tool
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.inbox import FollowUp, post
 from foveal.agent.run_events import StatusChanged
@@ -184,6 +184,31 @@ def test_a_message_that_is_typed_as_the_run_ends_begins_another():
         await chat.say("First.")
         await chat.settled()
         await asyncio.gather(*said)
+        await chat.settled()
+        return chat.run, chat.runs.outcome(chat.run).text
+
+    with open_store() as store:
+        assert asyncio.run(talk()) == ("s#2", "Two.")
+
+
+def test_a_file_without_words_does_not_keep_the_queue_of_an_interrupted_run():
+    """Somebody else has sent it to the run; the message that waited behind it is said all the same."""
+
+    async def talk():
+        begun = asyncio.Event()
+
+        @tool
+        async def wait() -> str:
+            """Wait."""
+            begun.set()
+            return await asyncio.sleep(60, "over")
+
+        chat = chat_of(agent_with(FakeModel(calls("wait"), says("Two.")), wait), store)
+        await chat.say("First.")
+        await begun.wait()
+        await chat.runs.follow_up(chat.run, "", files=[File("", "a.txt", b"alpha")])
+        await chat.say("Second.")
+        await chat.interrupt()
         await chat.settled()
         return chat.run, chat.runs.outcome(chat.run).text
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 import foveal
@@ -16,6 +17,8 @@ from foveal.agent.next_step import DECISIONS
 from foveal.agent.run_marks import RunBegan, StatusSet, UserAsked, to_note
 from foveal.agent.tools import UserQuestion
 from foveal.cli import main
+from foveal.cli.run_screen import question_line
+from foveal.testing.provider import Call, ScriptedProvider, Turn
 
 AGENT = 'model = "gpt-5"\ninstructions = "You look."\ntools = ["list_files"]\n[[approvals]]\ntool = "list_files"\n'
 
@@ -247,6 +250,40 @@ def test_the_question_that_a_run_waits_for_is_shown(capsys, words):
     assert 'May it 1? (list_files {"n": 1}) [allow/deny/edit/always]' in said.out + said.err
 
 
+LONG = f"cd x && {'y' * 4_900} postgres://u:;{'z' * 90};@h; rm -rf \\u0000 end"
+"""An argument of five thousand characters, with a part that looks like a password."""
+
+
+@pytest.mark.parametrize(
+    "words", [("runs", "show", "w"), ("runs", "wait", "w"), ("resume", "w", *SCRIPTED, "--agent", "guarded.toml")]
+)
+def test_whoever_may_answer_sees_the_whole_call(capsys, words):
+    """Nothing is left out of it, whatever it looks like; the list of many runs says that it shows a part."""
+    waiting(msgspec.structs.replace(approval(1), arguments=f'{{"folder": "{LONG}"}}'))
+    run(*words)
+    said = capsys.readouterr()
+    assert f'(list_files {{"folder": "{LONG}"}}) [allow/deny/edit/always]' in said.out + said.err
+    run("runs")
+    assert "yyy …) [allow/deny/edit/always]" in capsys.readouterr().out
+
+
+def test_a_run_that_asks_shows_the_whole_call(capsys):
+    """The line of the call itself says that it shows a part."""
+    with ScriptedProvider() as provider:
+        provider.script(Turn("", (Call("c1", "list_files", {"folder": LONG}),)))
+        model = ("--model", f"openai:gpt-5@{provider.url}/v1")
+        assert run("run", "--agent", "guarded.toml", *model, "--session", "s", "Look.") == 3
+    said = capsys.readouterr().err
+    assert json.dumps(LONG) in said
+    assert "yyy …\n" in said
+
+
+def test_a_call_that_is_asked_about_shows_what_it_would_hide():
+    """Escapes, new lines and turned text are shown by pictures and numbers: the question is one line."""
+    hidden = msgspec.structs.replace(approval(1), arguments='{"n":\n\t"a\x1b[2K\r\u202eb"}')
+    assert '{"n":␊␉"a␛[2K␍⟨U+202E⟩b"}' in question_line(hidden)
+
+
 def test_runs_are_listed_beside_one_whose_question_cannot_be_read(capsys, monkeypatch):
     """Its line says so: the damage of one log hides no other run."""
 
@@ -366,7 +403,9 @@ def test_sessions_are_listed_without_inboxes(capsys):
     ("words", "said"),
     [
         (("runs", "shw", "s"), "Did you mean show"),
-        (("runs", "show"), "a verb takes the id of one run"),
+        (("runs", "show"), "a verb takes the id of one run: foveal runs show ID"),
+        (("runs", "resume"), "a verb takes the id of one run: foveal runs resume ID"),
+        (("runs", "work", "s"), "`work` takes no run"),
         (("runs", "show", "nothing"), "there is no run 'nothing'"),
         (("resume", "s", *SCRIPTED), "is one of the agent 'guarded'"),
         (("resume", "s", *SCRIPTED, "--agent", "guarded.toml"), "waits for an answer"),

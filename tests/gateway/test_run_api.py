@@ -147,6 +147,18 @@ def test_files_come_with_the_words_of_a_run(gateway: RunningGateway, provider: S
     assert "Buy milk." in str(provider.last.body["messages"])
 
 
+def test_a_run_without_words_is_refused(gateway: RunningGateway, provider: ScriptedProvider, store: Store) -> None:
+    """No session is made for it, and no model is asked about nothing."""
+    with ApiClient(gateway) as api:
+        status, kind, said = api.refused("run_start", agent="worker", text=" ", session="s")
+        assert (status, kind, "no words and no files" in said) == (400, "BadInput", True)
+        assert store.cards() == []
+        provider.script(Turn("Done."))
+        api.ask("run_start", agent="worker", text="Go.", session="s")
+        assert api.refused("run_follow_up", "s#1", text="")[:2] == (400, "BadInput")
+        assert api.ask("run_wait", "s#1")["text"] == "Done."
+
+
 def test_files_come_with_words_for_a_run_under_way(
     gateway: RunningGateway, bench: Bench, provider: ScriptedProvider
 ) -> None:

@@ -88,7 +88,7 @@ def _delegate_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
 
     made = tool(name="delegate", timeout_s=None, retain=_ANSWER)(delegate)
     described = "Give a task to a sub-agent and get its answer. Several calls in one reply run side by side. Agents: "
-    return (msgspec.structs.replace(made, description=described + listed(agents), **_OWN),)
+    return (msgspec.structs.replace(made, description=described + listed(agents, driver.agent), **_OWN),)
 
 
 def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
@@ -126,7 +126,7 @@ def _spawn_tools(drive: Drive, driver: RunDriver) -> Sequence[Tool]:
 
     described = (
         "Give a task to a sub-agent that works in the background, and get the name of its run at once. You are told when it "
-        f"has ended. Agents: {listed(agents)}"
+        f"has ended. Agents: {listed(agents, driver.agent)}"
     )
     made = tool(name="spawn", timeout_s=None, serial=True)(spawn)  # each counts those before it
     return msgspec.structs.replace(made, description=described, **_OWN), spawned

@@ -13,11 +13,23 @@ from foveal.agent.driver import RunDriver
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_marks import HandoffAsked
 from foveal.agent.tools import Tool, ToolOutput, tool
+from foveal.text.redaction import Redactor
+
+_LINE_CHARS = 120
+"""Characters of instructions in the place of a description: their first sentence says what an agent is for."""
 
 
-def listed(agents: Mapping[str, AgentDefinition]) -> str:
-    """Return the names of agents with a line about each, for a model that chooses."""
-    return "; ".join(f"{name}: {one.description or one.instructions[:120]}" for name, one in agents.items())
+def listed(agents: Mapping[str, AgentDefinition], reader: AgentDefinition) -> str:
+    """Return the names of agents with a line about each, for the model of another one that chooses; without secrets, if either
+    takes them out of what is kept."""
+    return "; ".join(f"{name}: {_line_about(one, one.redact or reader.redact)}" for name, one in agents.items())
+
+
+def _line_about(agent: AgentDefinition, redact: Redactor | None) -> str:
+    """Return the description of an agent or the beginning of its instructions. A secret that is cut is not found any more."""
+    if agent.description:
+        return redact(agent.description) if redact else agent.description
+    return (redact(agent.instructions) if redact else agent.instructions)[:_LINE_CHARS]
 
 
 def no_agent(name: str, agents: Mapping[str, AgentDefinition]) -> ToolOutput:
@@ -42,4 +54,4 @@ def handoff_tools(driver: RunDriver) -> Sequence[Tool]:
 
     made = tool(name="handoff", serial=True)(handoff)
     described = "Hand this conversation over to another agent, which answers in your place from here on. Agents: "
-    return (msgspec.structs.replace(made, description=described + listed(agents)),)
+    return (msgspec.structs.replace(made, description=described + listed(agents, driver.agent)),)

@@ -83,7 +83,7 @@ class ModelSteps:
 
     async def _answered(self, step: Ask, prompt: Prompt) -> None:
         """Send the prompt until there is a reply that says something; a prompt that is too long is made smaller."""
-        empty = 0
+        empty = cut = 0
         while True:
             call = await self._call(step, prompt)
             if isinstance(call, ModelFailed):
@@ -98,11 +98,13 @@ class ModelSteps:
             if not call.is_empty:
                 return self._journal.put(*_whole(call))  # paid for, whoever stops the run now
             await self._journal.write(*call.bills)
-            if empty >= self._agent.limits.empty_replies:
-                said = f"{empty + 1} replies in a row said nothing."
-                raise ModelFailed(prompt.setup.model, "rejected", said, "Ask in other words, or another model.")
-            empty += 1
-            self._tell_retry("an empty reply", 0.0, empty)
+            is_cut = call.ending == "length"
+            empty, cut = empty + 1, cut + is_cut
+            if empty > self._agent.limits.empty_replies:
+                raise ModelFailed(prompt.setup.model, "rejected", *_said_nothing(empty, cut))
+            self._tell_retry(
+                "a reply that was cut off before it said anything" if is_cut else "an empty reply", 0.0, empty
+            )
 
     async def _call(self, step: Ask, prompt: Prompt) -> "ModelCall | ModelFailed":
         """Make one call and return it; or the error of a prompt that is too long."""
@@ -153,6 +155,18 @@ def _whole(call: ModelCall) -> Sequence[JournalItem]:
     """Return a whole reply as it is written: with the mark that the provider cut it, and with its bill if that is unknown."""
     cut = [ReplyTruncated(in_call=call.ends_in_call)] if call.ending == "length" else []
     return call.reply, *cut, *call.unbilled
+
+
+def _said_nothing(empty: int, cut: int) -> tuple[str, str]:
+    """Return that so many replies said nothing, and what to do. Those that were cut off have used up their tokens, most likely by
+    thinking."""
+    if not cut:
+        return f"{empty} replies in a row said nothing.", "Ask in other words, or another model."
+    counted = "all" if cut == empty else f"{cut:,}"
+    return (
+        f"{empty} replies in a row said nothing; {counted} of them were cut off at the limit of tokens.",
+        "Allow the model longer replies, or let it think less.",
+    )
 
 
 def _facts(step: Ask) -> NextCall:

@@ -343,7 +343,10 @@ class _Decisions(NamedTuple):
             case "edit" if said and said.arguments is not None:
                 edited = msgspec.json.encode(said.arguments).decode()
                 changed = msgspec.structs.replace(call, arguments=edited)
-                if why := _misfit(tool, changed):
+                why = _misfit(tool, changed)
+                if not why and (denying := verdict_on(self.rules, tool, edited)).verdict == "deny":
+                    why = f"a rule denies them: {denying.reason or 'this call is not allowed'}"
+                if why:
                     return self._question(call, asker, f"{text} Not with the new arguments: {why}")
                 note = f"[the user changed the arguments to {edited}]"
                 return ReadyCall(changed, key, tool, ready.answer, note)

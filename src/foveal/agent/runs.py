@@ -117,10 +117,11 @@ class Runs:
 
         If the caller is cancelled while the run begins, it goes on all the same.
 
-        The files are read first: `BadInput` for one that cannot be sent, and nothing has begun.
+        The files are read first: `BadInput` for one that cannot be sent, and nothing has begun; so it is without words and files.
         """
         named = self._agent(agent) if isinstance(agent, str) else agent
         check_session(session)
+        _check_words(text, files)
         read = await asyncio.to_thread(read_run_files, files, named.models[0], named.redact) if files else ()
         if session:
             await self._is_at_work(session)
@@ -187,12 +188,14 @@ class Runs:
     async def steer(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
         """Say something to a run under way. It is heard before the next step, and calls that have not begun are left out.
 
-        The files are read first: `BadInput` for one that cannot be sent, and nothing is said.
+        The files are read first: `BadInput` for one that cannot be sent, and nothing is said; so it is without words and files.
         """
+        _check_words(text, files)
         await self._post(run, Steering(text, await self._posted(run, files)))
 
     async def follow_up(self, run: str, text: str, *, files: Sequence[RunFile] = ()) -> None:
         """Say something that waits until the run has given its answer; the run then goes on with it. Files as in `steer`."""
+        _check_words(text, files)
         await self._post(run, FollowUp(text, await self._posted(run, files)))
 
     async def answer(self, run: str, answer: UserAnswer | str) -> None:
@@ -670,6 +673,12 @@ def check_session(name: str) -> None:
     """Raise `BadInput` for a name that no session of runs can have."""
     if is_inbox(name) or split_run(name)[1] is not None:
         raise BadInput(f"{name!r:.200} cannot name a session of runs: '#' and a number end the id of a run")
+
+
+def _check_words(text: str, files: Sequence[RunFile]) -> None:
+    """Raise `BadInput` for a message in which there is nothing."""
+    if not files and not text.strip():
+        raise BadInput("the message has no words and no files; say what is to be done")
 
 
 def _stops(said: Iterable[tuple[InboxRead, Letter]]) -> bool:

@@ -335,7 +335,7 @@ class ChatSession:
 
     def _ask(self) -> None:
         question = self.questions[0]
-        self.tell(question_line(question), "strong")
+        self.terminal.out.line(question_line(question), "strong")  # whole: no blank is lost where a row ends
         if question.kind == "approval":
             self.tell(_HOW_TO_ANSWER, "axis")
 
@@ -379,7 +379,8 @@ class ChatSession:
                 kept = "the words so far are kept" if self._has_come else "nothing had come yet"
                 self.tell(f"interrupted; {kept}", "limit")
                 state = read_run(self.store, self.session)
-                left = [without_files(one.text) for one in (*state.steering, *state.following)]
+                words = (without_files(one.text) for one in (*state.steering, *state.following))
+                left = [one for one in words if one.strip()]  # a file that came without words is gone with its run
             case "failed" | "paused":
                 self.tell(f"{outcome.status}: {outcome.reason} /resume goes on with it.", "bad")
             case _:

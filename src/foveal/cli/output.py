@@ -51,7 +51,13 @@ def utc_second(seconds: float) -> str:
 def complain(text: object) -> None:
     """Write one line to stderr, in the form of all errors of the command. It has no password: an address may have been given in
     the place of anything else, and is repeated then as what it was taken for."""
-    line = " ".join(visible(without_passwords(str(text))).split("\n"))
+    tell_aside(without_passwords(str(text)))
+
+
+def tell_aside(text: str) -> None:
+    """Write one line to stderr, in the form of all errors of the command, with nothing left out: what looks like a password may
+    be the part of a call on which somebody's answer turns."""
+    line = " ".join(visible(text).split("\n"))
     sys.stderr.write(_encodable(f"foveal: {line}\n", sys.stderr))
 
 

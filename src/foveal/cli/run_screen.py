@@ -31,12 +31,13 @@ from foveal.agent.runs import RunCost, Runs
 from foveal.agent.tools import UserAnswer, UserQuestion, in_thread
 from foveal.cli.agent_options import SCRIPTED, go_on_options
 from foveal.cli.arguments import command_line
-from foveal.cli.output import Output, complain
+from foveal.cli.output import Output, complain, tell_aside
 from foveal.stores.port import Store
-from foveal.text.display import visible
+from foveal.text.display import visible, visible_line
 from foveal.values.errors import BadInput, SessionHeld
 
-_ARGUMENT_CHARS = 100
+_SHORT_CHARS = 100
+"""Characters of a value in a line about an event or a run: enough to know it by."""
 WAITS = 3
 _LINE_BYTES = 1 << 16
 """More than a terminal gives as one line."""
@@ -136,7 +137,7 @@ def tell_questions(run: str, questions: Sequence[UserQuestion], args: Namespace)
     for question in questions:
         words = "allow" if question.kind == "approval" else "ANSWER"
         named = f" --question {shlex.quote(question.id)}" if len(questions) > 1 else ""
-        complain(f"{run} waits: {question_line(question)}")
+        tell_aside(f"{run} waits: {question_line(question)}")
         complain(f"answer with: {resume_command(run, args, f' {words}{named}')}")
 
 
@@ -196,10 +197,10 @@ def event_line(event: RunEvent, tools: Mapping[str, str] = MappingProxyType({}))
     calls, which name an error."""
     match event:
         case ToolCalled(tool=tool, arguments=arguments):
-            return f"→ {tool} {arguments[:_ARGUMENT_CHARS]}", "axis"
+            return f"→ {tool} {shortened(arguments)}", "axis"
         case ToolEnded(call=call, status=status, text=text) if status != "ok":
             tool = f"{tools[call]} " if call in tools else ""
-            return f"  {tool}{status}: {text[:_ARGUMENT_CHARS]}", "bad"
+            return f"  {tool}{status}: {shortened(text)}", "bad"
         case ModelRetried(because=because, pause_s=pause):
             return f"asked again in {pause:g} s: {because}", "limit"
         case ModelFellBack(model=model, because=because):
@@ -218,9 +219,19 @@ def event_line(event: RunEvent, tools: Mapping[str, str] = MappingProxyType({}))
             return "", ""
 
 
-def question_line(question: UserQuestion) -> str:
-    """Return a question on one line, with the call or the options that it is about."""
-    call = f" ({question.tool} {question.arguments[:_ARGUMENT_CHARS]})" if question.kind == "approval" else ""
+def shortened(text: str, most: int = _SHORT_CHARS) -> str:
+    """Return a text on one line; a long one ends with a mark that says so."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]} …"
+
+
+def question_line(question: UserQuestion, *, is_short: bool = False) -> str:
+    """Return a question on one line, with the call or the options that it is about.
+
+    Whoever may answer it sees the whole call: `is_short` is for a list of many runs.
+    """
+    arguments = shortened(question.arguments) if is_short else visible_line(question.arguments)
+    call = f" ({question.tool} {arguments})" if question.kind == "approval" else ""
     options = f" [{'/'.join(question.options)}]" if question.options else ""
     return f"{question.text}{call}{options}"
 

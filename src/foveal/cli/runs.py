@@ -28,13 +28,13 @@ from foveal.cli.agent_options import DEFAULT_AGENT, add_agent, opened_agent
 from foveal.cli.arguments import add_store, existing_store, open_place, positive, store_place
 from foveal.cli.output import Output, complain, utc_second, utc_time
 from foveal.cli.queue_options import add_queue, opened_queue
-from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, tell_questions
+from foveal.cli.run_screen import WAITS, exit_code, question_line, resume_command, shortened, tell_questions
 from foveal.stores.port import Store
 from foveal.values.entry import Usage
 from foveal.values.errors import BadInput, FovealError
 
-_FIELD_CHARS = 100
-"""Characters of a value in the list of events: enough to know it by."""
+_REASON_CHARS = 60
+"""Characters of a reason in a table: enough to know it by."""
 _LOOK_S, _LEFT_S = 1.0, 10.0
 """Seconds between two looks whether anybody has a run that is waited for, and those after which nobody will take it up: a worker
 that is there and has time does so within some seconds."""
@@ -78,12 +78,14 @@ def run(args: Namespace, out: Output) -> int | None:
                 return _list(runs, args, out)
             case [verb, name] if verb in _VERBS:
                 return _VERBS[verb](runs, name, args, out)
-            case [verb, *_] if verb not in _VERBS:
+            case [verb, *_] if verb not in _ALL_VERBS:
                 near = get_close_matches(str(verb), _ALL_VERBS, n=1)
                 hint = f" Did you mean {near[0]}?" if near else ""
                 raise BadInput(f"there is no verb {verb!r}.{hint} There are: {', '.join(_ALL_VERBS)}")
-            case _:
-                raise BadInput("a verb takes the id of one run: foveal runs show ID")
+            case ["work", *_]:
+                raise BadInput("`work` takes no run: it drives those that it finds")
+            case words:
+                raise BadInput(f"a verb takes the id of one run: foveal runs {words[0]} ID")
 
 
 async def _work(agent: Agent, store: Store, args: Namespace, out: Output) -> int:
@@ -128,10 +130,10 @@ def _reason_of(card: RunCard, runs: Runs, args: Namespace) -> str:
     """Return the reason of a run's status: its questions, for one that waits for answers."""
     if card.status == "awaiting_user":
         try:
-            return "; ".join(question_line(one) for one in runs.outcome(card.run).questions)
+            return "; ".join(question_line(one, is_short=True) for one in runs.outcome(card.run).questions)
         except FovealError as error:  # of this log alone: the other runs are listed all the same
             return f"cannot be read: {error}"
-    return _going_on(card, args) if _is_left(card) else card.reason[:60]
+    return _going_on(card, args) if _is_left(card) else shortened(card.reason, _REASON_CHARS)
 
 
 def _is_left(card: RunCard | None) -> bool:
@@ -181,12 +183,7 @@ def _field(value: object) -> str:
         return question_line(value)
     if isinstance(value, Usage):
         return _tokens(msgspec.to_builtins(value))
-    return _shortened(value if isinstance(value, str) else msgspec.json.encode(value).decode())
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _FIELD_CHARS else f"{line[:_FIELD_CHARS]} …"
+    return shortened(value if isinstance(value, str) else msgspec.json.encode(value).decode())
 
 
 def _tokens(usage: Mapping[str, Any]) -> str:
@@ -298,7 +295,7 @@ def _audit(runs: Runs, name: str, args: Namespace, out: Output) -> None:
             one.action,
             one.decision.outcome[:40],
             _about(one.evidence),
-            one.decision.reason[:60],
+            shortened(one.decision.reason, _REASON_CHARS),
         )
         for one in records
     ]
@@ -310,7 +307,7 @@ def _about(evidence: Mapping[str, Any]) -> str:
     if "input_tokens" in evidence:
         return _tokens(evidence)
     known = ("tool", "arguments", "agent", "model", "child", "question")
-    return _shortened(" ".join(str(evidence[name]) for name in known if evidence.get(name)))
+    return shortened(" ".join(str(evidence[name]) for name in known if evidence.get(name)))
 
 
 def _usd(usd: float | None) -> str:

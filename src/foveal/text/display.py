@@ -3,6 +3,7 @@
 Each function has another reader, and the results differ on purpose:
 
 - `visible`: a recorded text on a terminal or in a report. Lines stay, control characters become pictures.
+- `visible_line`: what somebody is asked about. All of it, on one line; line feeds and tabs become pictures as well.
 - `one_line`: a value in a reminder or an error. Blanks and invisible characters collapse to one space.
 - `replace_invisible`: a path in a listing. Invisible characters become `_`, so that two paths stay distinguishable.
 - `safe_file_name`: the last step of such a path, short, with its extension.
@@ -48,6 +49,12 @@ def visible(text: str) -> str:
     Nothing in the result can drive a terminal or turn the reading order.
     """
     return _CONTROLS.sub(_picture, text)
+
+
+def visible_line(text: str) -> str:
+    """Return all of the text on one line, with its control characters, line feeds and tabs shown: nothing in it is hidden, and
+    nothing looks like a line of somebody else's."""
+    return visible(text).replace("\n", "␊").replace("\t", "␉")
 
 
 def _picture(found: re.Match[str]) -> str:
