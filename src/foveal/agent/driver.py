@@ -208,7 +208,8 @@ class RunDriver:
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
             if wished_at is not None:
-                if other_model(state, self.agent):
+                # Of a run that has failed, the first model may answer again.
+                if other_model(state, self.agent) or (state.status == "failed" and state.model):
                     await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
                 await self.journal.do(lambda session: self._void_wishes(session, wished_at))
         return state.id
