@@ -25,7 +25,7 @@ from foveal.agent.run_events import (
     is_kept,
 )
 from foveal.agent.run_log import read_events
-from foveal.agent.tool_calls import CANCELLED, SKIPPED
+from foveal.agent.tool_calls import SKIPPED, STOPPED
 from foveal.agent.usage_cost import usage_usd
 from foveal.testing.run_checks import run_problems
 from foveal.values.entry import Usage
@@ -424,7 +424,7 @@ def test_a_cancelled_run_gives_up_its_tools_and_the_chat_can_go_on(store):
 
     outcome, was_cancelled, after = asyncio.run(talk())
     assert (outcome.status, outcome.reason, was_cancelled) == ("cancelled", "enough", True)
-    assert results(store) == [("interrupted", CANCELLED)]
+    assert results(store) == [("interrupted", STOPPED)]
     assert (after.status, after.run) == ("completed", "s#2")
 
 

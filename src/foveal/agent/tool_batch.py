@@ -69,7 +69,7 @@ class ToolBatch:
         first = _first(step.ready, self._limits.parallel_calls)
         self._marked = {}
         self._mark(first)
-        self._journal.keep(session, *told, *map(_started, first))
+        self._journal.keep(session, *told, *(_started(one) for one in first if not one.is_at_work))
         return frozenset(one.key for one in first)
 
     def _mark(self, calls: Iterable[ReadyCall]) -> None:
