@@ -16,7 +16,7 @@ from foveal.agent.run_marks import RunLeft, SummaryPaid
 from foveal.stores.memory import MemoryStore
 from foveal.testing.commit_faults import LOST, CommitFaults
 from foveal.testing.run_checks import run_problems
-from foveal.values.errors import BadEntry, StoreUnavailable
+from foveal.values.errors import BadEntry, NotFound, StoreUnavailable
 
 from .conftest import FakeModel, agent_with, calls, collect, says
 
@@ -168,6 +168,58 @@ async def resumed(runs: Runs, run: str) -> None:
             await runs.resume(run)
             return
     raise AssertionError("it failed more often than the store")
+
+
+@pytest.mark.parametrize("look", ["wait", "observe"])
+@pytest.mark.parametrize("verb", ["start", "resume"])
+def test_a_run_that_began_or_went_on_unseen_keeps_nobody_waiting(verb, look):
+    """The log says that it is under way, and the program that it could not be: whoever waits is told that it has failed."""
+    store = MemoryStore()
+    faults = CommitFaults(store)
+
+    @tool(guarded=True)
+    def remove() -> str:
+        return "removed"
+
+    agent = agent_with(FakeModel(calls("remove"), says("Done.")), remove)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        if verb == "resume":
+            await runs.wait(await runs.start(agent, "Go.", session="s"), 10)
+            await runs.approve("s")
+        faults.fail(is_kept=True)
+        with pytest.raises(StoreUnavailable):
+            await (runs.start(agent, "Go.", session="s") if verb == "start" else runs.resume("s"))
+        async with asyncio.timeout(10):
+            outcome = await runs.wait("s") if look == "wait" else (await collect(runs.observe("s")))[-1]
+        assert (outcome.status, outcome.reason) == ("failed", LOST)
+        await runs.resume("s")
+        if verb == "start":
+            assert (await runs.wait("s", 10)).status == "awaiting_user"
+            await runs.approve("s")
+            await runs.resume("s")
+        assert (await runs.wait("s", 10)).text == "Done."
+
+    asyncio.run(talk())
+    assert run_problems(read_events(store, "s")) == []
+
+
+def test_a_run_that_began_unseen_and_was_deleted_is_not_found():
+    """To look for it makes no session of its name."""
+    store, _ = interrupted(1, is_kept=True)
+    agent = agent_with(FakeModel())
+
+    async def talk() -> None:
+        runs = Runs(store, [agent])
+        with pytest.raises(StoreUnavailable):
+            await runs.start(agent, "Go.", session="s")
+        store.delete("s")
+        with pytest.raises(NotFound):
+            await runs.wait("s", 10)
+
+    asyncio.run(talk())
+    assert store.cards() == []
 
 
 @pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])

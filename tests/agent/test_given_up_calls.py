@@ -9,6 +9,7 @@ from foveal.agent import Agent, ApprovalRule, ModelChoice, Runs, tool
 from foveal.agent.run_events import AnswerGiven
 from foveal.agent.run_log import read_events, read_run
 from foveal.agent.run_marks import MessageQueued, RunBegan, StatusSet, to_note
+from foveal.agent.tool_calls import CANCELLED, GIVEN_UP, STOPPED
 from foveal.agent.tools import AskUser, ToolContext, UserAnswer
 from foveal.testing.run_checks import run_problems
 from foveal.values.errors import BadInput
@@ -141,6 +142,37 @@ def test_a_tool_that_asked_and_is_given_up_is_not_told_as_not_run(store):
     asyncio.run(talk())
     assert RAN == ["booked"]
     assert "had begun" in results(model)[0]
+
+
+@pytest.mark.parametrize("rests", ["at work", "paused"])
+def test_calls_of_a_cancelled_run_are_told_as_they_are(store, rests):
+    """The next run reads which of them may have had an effect: one was at work, one had asked, and one waited for approval."""
+    began = asyncio.Event()
+
+    @tool(retry="never")
+    async def send() -> str:
+        """Send."""
+        began.set()
+        return await asyncio.Event().wait() or ""
+
+    model = FakeModel(says("", ("deploy", {}), ("send", {}), ("book", {})), says("I see."))
+    agent = agent_with(model, deploy, send, book)
+
+    async def talk():
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Go.", session="s")
+        await began.wait()
+        while not read_run(store, "s").asked:  # noqa: ASYNC110 - it is told by the log alone
+            await asyncio.sleep(0.01)
+        if rests == "paused":
+            await runs.pause(run)
+            await runs.wait(run, 20)
+        await runs.cancel(run)
+        await runs.wait(run, 20)
+        await runs.wait(await runs.start(agent, "And?", session="s"), 20)
+
+    asyncio.run(talk())
+    assert [GIVEN_UP in results(model)[2], STOPPED in results(model)[1], CANCELLED in results(model)[0]] == [True] * 3
 
 
 def test_the_sub_agent_of_a_call_that_is_given_up_ends(store):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import foveal
-from foveal.agent import AskUser, Runs, ToolContext, UserAnswer, tool
+from foveal.agent import AskUser, Limits, Runs, ToolContext, UserAnswer, tool
 from foveal.agent.audit import audit_trail
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.run_events import WentBack, place_of
@@ -249,3 +249,97 @@ def test_the_events_of_a_run_keep_the_rules_over_a_rewind(store, looks):
     assert [place_of(one.id) for one in events if one.id <= back.upto][-1] == at.seq
     assert run_problems(events) == []
     assert any("no reply calls" in one for one in run_problems(one for one in events if one is not back))
+
+
+def two_agents(model, *tools, **more):
+    """Return an agent and the one that it hands over to, which has a tool of its own and asks about it."""
+
+    @tool(guarded=True)
+    def remove() -> str:
+        return "removed"
+
+    taker = agent_with(model, remove, name="b", instructions="You are b.")
+    return agent_with(model, *tools, name="a", instructions="You are a.", handoffs=[taker], **more)
+
+
+def handed(*more):
+    """Return the replies of two agents until the second one waits for the user, then further ones."""
+    return FakeModel(calls("handoff", agent="b"), calls("remove"), *more)
+
+
+def tools_of(request) -> list[str]:
+    return [one["function"]["name"] for one in request.get("tools", ())]
+
+
+def test_the_agent_before_goes_on_where_the_conversation_went_back_to_before_it_handed_over(store):
+    """With its own instructions and tools, and with all its steps; cards and the state name it before it is resumed."""
+    model = handed(says("I do it myself."))
+    agent = two_agents(model, limits=Limits(max_steps=2))
+    assert asyncio.run(begun(store, agent)).status == "awaiting_user"
+    assert [card.agent for card in Runs(store).list()] == ["b"]
+    rewind(store, entry_with(store, "Look."))
+    assert ([card.agent for card in Runs(store).list()], read_run(store, "s").agent) == (["a"], "a")
+    assert asyncio.run(resumed(store, agent)).text == "I do it myself."
+    assert (shown(model.requests[-1])[:2], tools_of(model.requests[-1])) == (["You are a.", "Look."], ["handoff"])
+    assert run_problems(read_events(store, "s")) == []
+
+
+@pytest.mark.parametrize("place", ['"handoff"', "b takes over"], ids=["call", "result"])
+def test_the_other_agent_is_told_its_instructions_where_it_takes_over_once_more(store, place):
+    """Whoever goes back to the handoff, or to its result, has the conversation handed over again, as often as they go back."""
+    model = handed(calls("remove"), says("Kept."))
+    agent = two_agents(model, limits=Limits(max_handoffs=1))
+    asyncio.run(begun(store, agent))
+    rewind(store, entry_with(store, place))
+    assert asyncio.run(resumed(store, agent)).status == "awaiting_user"
+    rewind(store, entry_with(store, place))
+    assert asyncio.run(resumed(store, agent)).text == "Kept."
+    told = "The agent b goes on with this conversation.\nYou are b."
+    assert (shown(model.requests[-1])[-1], tools_of(model.requests[-1])) == (told, ["remove"])
+
+
+def test_a_handoff_goes_on_where_the_conversation_went_back_to_words_before_it(store):
+    """Words by which the user steered after the call, and before the other agent had begun."""
+    running: list[Runs] = []
+
+    @tool
+    async def note() -> str:
+        await running[0].steer("s", "Be careful.")
+        return "noted"
+
+    replies = says("", ("handoff", {"agent": "b"}), ("note", {})), calls("remove"), says("Kept.")
+    model = FakeModel(*replies)
+    agent = two_agents(model, note)
+
+    async def talk():
+        running.append(Runs(store, [agent]))
+        return await running[0].wait(await running[0].start(agent, "Look.", session="s"), 10)
+
+    assert asyncio.run(talk()).status == "awaiting_user"
+    rewind(store, [row.id for row in store.rows("s") if b'"role":"user"' in row.payload][-1])
+    assert asyncio.run(resumed(store, agent)).text == "Kept."
+    assert shown(model.requests[-1])[-2:] == ["Be careful.", "The agent b goes on with this conversation.\nYou are b."]
+
+
+def test_a_worker_takes_a_run_up_as_the_agent_that_it_went_back_to(store):
+    """The one that had it last is not asked."""
+    is_asked = asyncio.Event()
+    model = FakeModel(calls("handoff", agent="b"), [is_asked], says("I do it myself."))
+    agent = two_agents(model)
+
+    async def left_under_way() -> None:
+        runs = Runs(store, [agent])
+        run = await runs.start(agent, "Look.", session="s")
+        await is_asked.wait()
+        await runs.leave()
+        assert runs.state(run).agent == "b"
+
+    async def recovered():
+        runs = Runs(store, [agent])
+        assert await runs.recover() == ["s#1"]
+        return await runs.wait("s#1", 10)
+
+    asyncio.run(left_under_way())
+    rewind(store, [row.id for row in store.rows("s") if b'"role":"user"' in row.payload][-1])
+    assert asyncio.run(recovered()).text == "I do it myself."
+    assert tools_of(model.requests[-1]) == ["handoff"]

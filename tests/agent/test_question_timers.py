@@ -186,15 +186,16 @@ def test_a_deadline_that_comes_while_the_store_is_away_is_kept_later(store, monk
     assert run_problems(read_events(store, "s")) == []
 
 
-def test_a_deadline_whose_first_commit_fails_is_kept_later(store, monkeypatch):
-    """The run waits for the user as before, and is not failed."""
+@pytest.mark.parametrize("is_kept", [False, True], ids=["refused", "kept unseen"])
+def test_a_deadline_whose_first_commit_fails_is_kept_later(store, monkeypatch, is_kept):
+    """The run waits for the user as before, or is under way by the log alone, and is not failed."""
     monkeypatch.setattr(question_timers, "AGAIN_S", 0.005)
 
     async def talk():
         agent = asking()
         runs = Runs(store, [agent])
         await overdue(store, agent)
-        CommitFaults(store).fail(is_kept=False)
+        CommitFaults(store).fail(is_kept=is_kept)
         runs._timers.mind("s", read_run(store, "s").asked.values())
         await until(lambda: read_run(store, "s").status in {"completed", "failed"})
         return await runs.wait("s", 10)

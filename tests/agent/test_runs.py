@@ -25,7 +25,7 @@ from foveal.agent.run_events import (
     is_kept,
 )
 from foveal.agent.run_log import read_events
-from foveal.agent.tool_calls import CANCELLED, SKIPPED
+from foveal.agent.tool_calls import SKIPPED, STOPPED
 from foveal.agent.usage_cost import usage_usd
 from foveal.testing.run_checks import run_problems
 from foveal.values.entry import Usage
@@ -219,6 +219,27 @@ def test_a_resumed_run_stays_with_its_model(store):
     assert opened == ["gpt-5", "gpt-5-mini", "gpt-5-mini", "gpt-5"]
 
 
+def test_a_failed_run_asks_the_first_model_again_when_it_is_resumed(store):
+    """That one may answer by now, and then the fallbacks in their order: each resumption asks all of them."""
+
+    class Refused(Exception):
+        status_code = 402
+
+    first = FakeModel(Refused("no credit"), Refused("no credit"), says("Paid."))
+    second = FakeModel(Refused("bad key"), Refused("bad key"))
+    models = {"gpt-5": first, "gpt-5-mini": second}
+    agent = Agent(model="openai:gpt-5", fallbacks=["openai:gpt-5-mini"], open_model=lambda choice: models[choice.model])
+    assert run(agent, "Go.", store=store).status == "failed"
+
+    async def again():
+        runs = Runs(store, [agent])
+        return await runs.wait(await runs.resume("s"), 10)
+
+    assert asyncio.run(again()).status == "failed"
+    assert asyncio.run(again()).text == "Paid."
+    assert (len(first.requests), len(second.requests)) == (3, 2)
+
+
 def test_a_model_that_does_not_answer_fails_the_run_which_can_be_resumed(store):
     """The reason says what to do, and nothing is lost."""
 
@@ -403,7 +424,7 @@ def test_a_cancelled_run_gives_up_its_tools_and_the_chat_can_go_on(store):
 
     outcome, was_cancelled, after = asyncio.run(talk())
     assert (outcome.status, outcome.reason, was_cancelled) == ("cancelled", "enough", True)
-    assert results(store) == [("interrupted", CANCELLED)]
+    assert results(store) == [("interrupted", STOPPED)]
     assert (after.status, after.run) == ("completed", "s#2")
 
 

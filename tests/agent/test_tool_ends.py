@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from foveal.agent import AskUser, Runs, ToolContext, ToolOutput, tool, tool_calls
-from foveal.agent.run_events import ToolEnded
+from foveal.agent.run_events import ToolEnded, ToolStarted
 from foveal.agent.run_log import read_events
 from foveal.agent.tool_calls import CANCELLED, INTERRUPTED
 from foveal.values.entry import ToolCall
@@ -291,6 +291,7 @@ def test_a_plain_tool_that_goes_on_after_a_pause_does_not_run_again_in_this_prog
 
     assert asyncio.run(talk()).text == "Done."
     assert (ran, results(store)) == (["sent"], [("ok", "sent")])
+    assert retry == "again" or sum(isinstance(one, ToolStarted) for one in read_events(store, "s")) == 1
 
 
 @pytest.mark.parametrize(("retry", "times", "status"), [("again", 2, "ok"), ("never", 1, "interrupted")])

@@ -47,7 +47,7 @@ from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.spending import Spending
 from foveal.agent.summary_meter import SummaryMeter
 from foveal.agent.tool_batch import ToolBatch
-from foveal.agent.tool_calls import CANCELLED, calls_at_work, refused
+from foveal.agent.tool_calls import CANCELLED, GIVEN_UP, STOPPED, calls_at_work, refused
 from foveal.agent.tools import Tool, UserQuestion
 from foveal.context import FileEntry
 from foveal.session.options import Host, now_ms
@@ -187,7 +187,7 @@ class RunDriver:
         )
 
         def write(session: Session) -> None:
-            left = [refused(call.id, CANCELLED, "interrupted") for call in session.serve()] if state.run else []
+            left = self._given_up(session) if state.run else []
             is_unknown = state.told != self.agent.name
             lead = [system(self.agent.instructions)] if self.agent.instructions and not is_told and is_unknown else []
             self.journal.keep(session, *lead, *left, *began, *words, *said)
@@ -208,7 +208,8 @@ class RunDriver:
             if state.run_on_branch != state.run:
                 raise BadInput(f"run {state.id} cannot go on: {LEFT_BRANCH}")
             if wished_at is not None:
-                if other_model(state, self.agent):
+                # Of a run that has failed, the first model may answer again.
+                if other_model(state, self.agent) or (state.status == "failed" and state.model):
                     await self.journal.write(FirstModelNamed(self.agent.models[0].spelled))
                 await self.journal.do(lambda session: self._void_wishes(session, wished_at))
         return state.id
@@ -591,8 +592,7 @@ class RunDriver:
             is_cancelled = wish.status == "cancelled"
             if self.state.status in ENDED:  # the wish came too late
                 return
-            calls = session.serve() if is_cancelled else ()
-            ends: list[Message | RunMark] = [refused(call.id, CANCELLED, "interrupted") for call in calls]
+            ends: list[Message | RunMark] = [*self._given_up(session)] if is_cancelled else []
             if not is_cancelled:
                 ends.extend(self._batch.not_begun())
             if is_cancelled:
@@ -605,6 +605,16 @@ class RunDriver:
         if self.state.status == "cancelled" and stop.status != "cancelled":  # by a wish in the inbox, read with the end
             await self._stop_children(StopRequest("cancelled", self.state.reason))
         return RunOutcome.of(self.state)
+
+    def _given_up(self, session: Session) -> list[Message]:
+        """Return the results of the open calls of a run that does not go on. For work that is done with the session."""
+        state, calls = self.state, session.serve()
+        begun = state.started - {mark.key for mark in self._batch.not_begun()}
+        keys = state.keys_of(calls)
+        return [
+            refused(call.id, GIVEN_UP if key in state.asking else STOPPED if key in begun else CANCELLED, "interrupted")
+            for call, key in zip(calls, keys, strict=True)
+        ]
 
     async def _stop_children(self, wish: StopRequest, *, but: Collection[str] = ()) -> None:
         """End the runs of sub-agents that are not driven for this one, or let them rest: the calls that wait for them are given

@@ -34,7 +34,7 @@ class LiveRuns:
         self.by_session: dict[str, tuple[RunDriver, asyncio.Task[RunOutcome]]] = {}
         self.unended: dict[str, tuple[RunDriver, str]] = {}
         """Drivers that have failed and could not write so, by their sessions, with their reasons: their runs are under way by the
-        log."""
+        log, or may be."""
 
     def drive(self, driver: RunDriver) -> asyncio.Task[RunOutcome]:
         """Drive a run that has begun or goes on; return the task of it."""
@@ -50,11 +50,17 @@ class LiveRuns:
         has_failed = not task.cancelled() and task.exception() is not None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.warning("the run of session %s is no longer driven here: %s", driver.session, error)
-            if driver.state.status in UNDER_WAY and not isinstance(error, LeaseLost):
-                self.unended[driver.session] = driver, str(error)
+            self.keep_unended(driver, error)
         if self.by_session.get(driver.session, (None, None))[0] is driver:
             del self.by_session[driver.session]
             self._on_rest(driver, has_failed=has_failed)
+
+    def keep_unended(self, driver: RunDriver, error: BaseException) -> None:
+        """Keep a driver that has failed if its run is under way by the log, or may be: nobody drives it, unless somebody else has
+        taken it up."""
+        is_left = driver.state.status in UNDER_WAY or driver.journal.is_unsure
+        if is_left and not isinstance(error, LeaseLost):
+            self.unended[driver.session] = driver, str(error)
 
     def driver_of(self, session: str) -> RunDriver | None:
         """Return the driver of a session's run; None if it is not driven on this event loop. A task that has ended counts no

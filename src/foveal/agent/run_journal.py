@@ -85,6 +85,11 @@ class RunJournal:
         """The state of the run as the log has it."""
         return self._log.state
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the newest commit has failed, so that the log may have it or not."""
+        return self._unsure is not None
+
     async def open(self) -> RunState:
         """Open the session and read the runs that it has had. Their events are not told again."""
 

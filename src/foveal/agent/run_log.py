@@ -23,6 +23,8 @@ _PRICED = b'\\"models\\":'
 """A part of each setup whose policy has facts about models."""
 _NOTE = (b'={"is":"note"', b'~{"is":"note"', ENCRYPTED)
 """Beginnings of notes, and of entries that nobody can read who has no keys, which is an error and not a session without runs."""
+_REWIND = (b'={"is":"rewind"', b'~{"is":"rewind"')
+"""Beginnings of rewinds."""
 _LANDMARK_ENTRIES = 64
 """Entries between two states that are kept: as many as are read again for a rewind, at most."""
 
@@ -164,11 +166,12 @@ def read_events(store: Store, session: str, *, run: str = "", since: int = 0) ->
 def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
     """Return the newest status mark of a session that has so many entries, read from its end; None if it has had no run. Its
     `parent` is empty while a sub-agent goes on alone."""
-    size, upto, taker, is_alone = 64, entries, "", False
+    size, upto, taker, is_alone, is_rewound = 64, entries, "", False, False
     while upto > 0:
         rows = list(store.rows(session, after=max(0, upto - size), upto=upto))
         for row in reversed(rows):
-            body = log.to_entry(row, session).body if row.payload.startswith(_NOTE) else None
+            body = log.to_entry(row, session).body if row.payload.startswith((*_NOTE, *_REWIND)) else None
+            is_rewound = is_rewound or isinstance(body, Rewind)
             mark = mark_in(body) if isinstance(body, Note) else None
             if isinstance(mark, AgentTook):
                 taker = taker or mark.agent
@@ -176,6 +179,7 @@ def newest_status(store: Store, session: str, entries: int) -> StatusSet | None:
             if isinstance(mark, RunBegan):
                 mark = StatusSet("pending", mark.run, mark.agent, parent=mark.parent)
             if isinstance(mark, StatusSet):
-                return msgspec.structs.replace(mark, agent=taker or mark.agent, parent="" if is_alone else mark.parent)
+                agent = read_run(store, session).agent if is_rewound else taker or mark.agent
+                return msgspec.structs.replace(mark, agent=agent, parent="" if is_alone else mark.parent)
         upto, size = upto - size, size * 4
     return None

@@ -161,7 +161,7 @@ class ModelSwitched(_Mark, frozen=True, tag="model"):
 
 
 class FirstModelNamed(_Mark, frozen=True, tag="first_model"):
-    """The run was resumed by an agent that has another first model than it began with."""
+    """The run was resumed with the first model of its agent: another than it began with, or after a fallback had failed."""
 
     model: str
     """As `RunBegan.first_model`."""

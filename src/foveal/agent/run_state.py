@@ -96,6 +96,9 @@ _OF_BRANCH = (
 )
 """Fields that tell of the conversation: they go back with it. All others are counted for the run, or for the session."""
 
+_OF_AGENT = ("agent", "first_model", "model", "handoffs")
+"""Fields that tell which agent has the run: they go back with the conversation to before another one took over."""
+
 
 class RunUsage(msgspec.Struct, frozen=True):
     """The model calls of a run, added up."""
@@ -223,7 +226,7 @@ class RunState(msgspec.Struct, frozen=True, omit_defaults=True):
     handing: str = ""
     """The agent that is to take over as soon as no call is open."""
     handoffs: int = 0
-    """Times that the run was handed over."""
+    """Times that the run was handed over, on this branch."""
     steering: tuple[MessageQueued, ...] = ()
     """Messages of the user that come before anything else is done."""
     following: tuple[MessageQueued, ...] = ()
@@ -277,12 +280,17 @@ def after(state: RunState, seq: int, entry: Entry) -> RunState:
 
 def rewound(state: RunState, seq: int, earlier: RunState, begun: Collection[str]) -> RunState:
     """Return the state after the session went back to an entry at which `earlier` was its state. The conversation is that of
-    the entry; steps, costs and wishes are still counted.
+    the entry, and so is the agent; steps, costs and wishes are still counted.
 
     `begun` has the keys of all calls whose tool has begun to run: a call that is open again has begun all the same.
     """
     changed = {name: getattr(earlier, name) for name in _OF_BRANCH}
     changed["started"] = earlier.started.union(key for _, key in earlier.open if key in begun)
+    if (
+        earlier.run == state.run and earlier.agent != state.agent
+    ):  # it has all its steps and calls, as one that takes over
+        changed |= {name: getattr(earlier, name) for name in _OF_AGENT}
+        changed |= {"renewed_at": (state.all_steps,), "calls": len(earlier.open)}
     return msgspec.structs.replace(state, seq=seq, **changed)
 
 

@@ -304,6 +304,9 @@ class Runs:
         failed, reason = self._live.unended.get(session, (None, ""))
         if failed is None:
             return
+        if not await asyncio.to_thread(self.store.cards, session):  # it was deleted, and opening it would make it again
+            self._live.unended.pop(session, None)
+            return
         driver = RunDriver(failed.agent, self.store, session)
         with suppress(SessionHeld):  # by whoever has taken it up
             if await driver.take_up():
@@ -312,17 +315,20 @@ class Runs:
 
     async def _goes_on_late(self, state: RunState) -> bool:
         """Go on with a run whose question is overdue, if its agent has the model of the run here, and return whether it does.
-        Wishes that it stops count. `SessionHeld` if somebody has its session."""
+        Wishes that it stops count; so is one gone on with that was to, and whose store has failed. `SessionHeld` if somebody has
+        its session."""
         session = state.session
         is_late = state.status == "awaiting_user" and bool(overdue_answers(state, now_ms()))
-        if not is_late or not await asyncio.to_thread(self._is_ours, state.agent, session):
+        is_left = state.status in UNDER_WAY and session in self._live.unended
+        if not (is_late or is_left) or not await asyncio.to_thread(self._is_ours, state.agent, session):
             return False
         if self._is_draining or self._live.driver_of(session) is not None:
             return False
         driver = self._driver(self._agents[state.agent], session)
 
         async def taken_up() -> bool:
-            is_due = await driver.take_up()
+            with self._unended_kept(driver):
+                is_due = await driver.take_up()
             if is_due:
                 await self._hand_on(driver)
             return is_due
@@ -570,10 +576,22 @@ class Runs:
         """Begin or go on with a run, have it driven, and return its id."""
 
         async def begun() -> str:
-            await beginning
+            with self._unended_kept(driver):
+                await beginning
             return await self._hand_on(driver)
 
         return await self._unbroken(driver.session, begun(), is_resumed=is_resumed)
+
+    @contextmanager
+    def _unended_kept(self, driver: RunDriver) -> Generator[None]:
+        """Keep a driver if the store fails while its run is begun or gone on with here: whoever waits for it would wait for ever.
+        With a queue, the workers find it."""
+        try:
+            yield
+        except StoreError as error:
+            if self._queue is None:
+                self._live.keep_unended(driver, error)
+            raise
 
     async def _unbroken(self, session: str, beginning: Coroutine[Any, Any, T], *, is_resumed: bool = False) -> T:
         """Begin or go on with the run of a session. That is done although the caller is cancelled meanwhile: the log may say

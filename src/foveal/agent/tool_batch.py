@@ -69,7 +69,7 @@ class ToolBatch:
         first = _first(step.ready, self._limits.parallel_calls)
         self._marked = {}
         self._mark(first)
-        self._journal.keep(session, *told, *map(_started, first))
+        self._journal.keep(session, *told, *(_started(one) for one in first if not one.is_at_work))
         return frozenset(one.key for one in first)
 
     def _mark(self, calls: Iterable[ReadyCall]) -> None:
@@ -158,12 +158,11 @@ class ToolBatch:
             except (BadInput, TypeError, ValueError, OverflowError) as error:
                 outcome = CallResult(refused(one.call.id, f"{one.call.name} asked, and {error}. {_TEXTS}"))
         data = outcome.data
-        before, marks = (
-            _malformed(one.call.id, is_so=outcome.is_malformed),
-            (data,) if isinstance(data, HandoffAsked) else (),
-        )
+        before = _malformed(one.call.id, is_so=outcome.is_malformed)
+        # Before its result: who goes back to that has the conversation handed over all the same.
+        marks = (data,) if isinstance(data, HandoffAsked) else ()
         told = ToolReturned(scope=scope_of(state), call=one.call.id, data=data) if data is not None else None
-        self._journal.put(*before, _with_note(outcome.message, one.note), *marks, told=told)
+        self._journal.put(*before, *marks, _with_note(outcome.message, one.note), told=told)
 
     def _asked(self, asked: AskUser, one: ReadyCall) -> UserAsked:
         """Return the mark that a tool asks. An error if no log can keep it: the tool would be run again and again."""

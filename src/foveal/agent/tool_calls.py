@@ -21,6 +21,9 @@ INTERRUPTED = (
     "it was not run again. Look before you repeat it.]"
 )
 CANCELLED = "[cancelled: the run was ended before this call had a result]"
+STOPPED = (
+    "[cancelled: the run was ended while this call was running. It may have had its effect. Look before you repeat it.]"
+)
 SKIPPED = "[not run: the user said something first]"
 OVERRULED = "[not run: the user answered, and then said something that comes first]"
 GIVEN_UP = (
