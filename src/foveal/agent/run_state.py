@@ -286,9 +286,8 @@ def rewound(state: RunState, seq: int, earlier: RunState, begun: Collection[str]
     """
     changed = {name: getattr(earlier, name) for name in _OF_BRANCH}
     changed["started"] = earlier.started.union(key for _, key in earlier.open if key in begun)
-    if (
-        earlier.run == state.run and earlier.agent != state.agent
-    ):  # it has all its steps and calls, as one that takes over
+    is_handed_back = earlier.run == state.run and earlier.agent != state.agent
+    if is_handed_back:  # to an agent that has all its steps and calls, as one that takes over
         changed |= {name: getattr(earlier, name) for name in _OF_AGENT}
         changed |= {"renewed_at": (state.all_steps,), "calls": len(earlier.open)}
     return msgspec.structs.replace(state, seq=seq, **changed)
