@@ -21,7 +21,7 @@ import msgspec
 from foveal.stores import open_store
 from foveal.stores.chain import link, seed
 from foveal.stores.checks import SECRET_BYTES
-from foveal.stores.examination import Damage, Report, examine_store
+from foveal.stores.examination import OF_THE_WHOLE_STORE, Damage, Report, examine_store
 from foveal.stores.format import ENVELOPE
 from foveal.stores.place import DatabaseAddress, find_file
 from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombstone, Writer
@@ -33,20 +33,13 @@ from foveal.values.errors import (
     BadInput,
     NotFound,
     SessionHeld,
-    StoreBusy,
     StoreCorrupt,
     StoreError,
-    StoreFailed,
-    StoreFull,
     StoreReadOnly,
-    StoreUnavailable,
 )
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
-
-_OF_THE_WHOLE_STORE = (StoreBusy, StoreFailed, StoreFull, StoreUnavailable)
-"""Errors that the next session would meet as well: they end a run, which can be started again."""
 
 
 class StoreMove(msgspec.Struct, frozen=True):
@@ -145,7 +138,7 @@ def _check_keys(source: Store) -> None:
     for card in source.cards():
         try:
             secret = source.secret(card.id)
-        except _OF_THE_WHOLE_STORE:
+        except OF_THE_WHOLE_STORE:
             raise
         except (BadInput, StoreError):
             continue  # deleted, damaged or under a lost key, which is told when it is copied
@@ -194,7 +187,7 @@ class _Move:
             else:
                 self._copy(card)
             self._sessions += len(self._missing) == missing
-        except _OF_THE_WHOLE_STORE:
+        except OF_THE_WHOLE_STORE:
             raise
         except SessionHeld:
             self._in_use.append(card.id)
@@ -360,7 +353,7 @@ class _Move:
                     continue
                 kept.put(read.read(sha256))
                 self._artifacts.add(place)
-            except _OF_THE_WHOLE_STORE:
+            except OF_THE_WHOLE_STORE:
                 raise
             except (BadInput, StoreError) as error:
                 self._missing[card.id, sha256] = f"session {card.id}, artifact {sha256}: {error}"
