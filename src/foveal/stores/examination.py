@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from foveal.stores.format import ENCRYPTED, ENVELOPE
 from foveal.stores.port import Artifacts, Row, SessionCard, Store
+from foveal.stores.readable_cards import readable_cards
 from foveal.stores.references import artifacts_named
 from foveal.values.codec import decode
 from foveal.values.errors import (
@@ -52,7 +53,9 @@ class Report:
 def examine_store(store: Store, place: str) -> Report:
     """Read a store to its end, damaged rows passed over, and return the counts of whatever is whole. Nothing is changed. Sessions
     that are deleted meanwhile are left out; those whose keys are not at hand are told as damage, and the others are read."""
-    cards, damage, names = store.cards(), list[Damage](), list[str]()
+    cards, damaged = readable_cards(store.cards)
+    damage = [Damage(error.place, error.what) for error in damaged.values()]
+    names = [name for name in damaged if name not in {card.id for card in cards}]
     entries = encrypted = 0
     artifacts_of = dict[tuple[str, ...], dict[str, _NamedArtifact]]()
     for card in cards:
@@ -108,7 +111,8 @@ def _proven(store: Store, namers: Iterable[_NamedArtifact]) -> Damage | bool:
         except OF_THE_WHOLE_STORE:
             raise
         except (BadInput, StoreError) as error:
-            if any(now.created_ms == named.card.created_ms for now in store.cards(named.card.id)):
+            cards, _ = readable_cards(lambda named=named: store.cards(named.card.id))
+            if any(now.created_ms == named.card.created_ms for now in cards):
                 where = f"session {named.card.id}, entry {named.seq}"
                 return Damage(where, f"the artifact that it names is damaged or missing: {error}")
         else:

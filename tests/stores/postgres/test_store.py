@@ -24,7 +24,7 @@ from foveal.recall.search import Moment, search, search_earlier, search_store
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.chain import link
-from foveal.stores.deletion import delete_sessions
+from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.memory import MemoryStore
@@ -46,6 +46,7 @@ from foveal.values.entry import ToolCall, assistant, result, user
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
+    ListDamaged,
     NotFound,
     SchemaTooNew,
     SessionHeld,
@@ -941,6 +942,74 @@ def test_damage_in_a_database_is_told_with_a_command_that_saves_the_rest(
     assert words[:2] == ["store", "migrate"]
     with SqliteStore(tmp_path / "new.db") as saved:
         assert [row.id for row in saved.rows("sound")] == ["e"]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE @sessions SET secret = 'x' WHERE id = %s",
+        "UPDATE @labels SET title = 'theirs' WHERE session = (SELECT key FROM @sessions WHERE id = %s)",
+    ],
+)
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_one_damaged_session_closes_no_door_to_the_others(
+    server: PostgresServer, schema: str, tmp_path: Path, harm: str, tenant: str | None
+) -> None:
+    """The others are listed, searched, examined, moved and deleted, each time with the damage told."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as owner, open_store(place, tenant=tenant) as store:
+        for name in ("good", "bad", "other"):
+            writer = store.acquire(name)
+            writer.append([Draft(f"e{i}", None, 1, "me", encode(user(f"zebra {name}"))) for i in range(3)])
+            writer.release()
+        store.entitle("bad", "mine")
+        assert len(search_store(store, "zebra")) == 3
+        assert isinstance(owner, PostgresStore)
+        prefix = "" if tenant is None else f"@{tenant}:"
+        statement(owner, harm, f"{prefix}bad")
+
+        has_record = "@labels" in harm
+        with pytest.raises(ListDamaged, match=f"session {prefix}bad") as raised:
+            store.cards()
+        assert {card.id for card in raised.value.cards} == {"good", "other"} | ({"bad"} if has_record else set())
+        assert list(raised.value.damage) == ["bad"]
+        report = examine_store(store, "here")
+        assert ["does not match" in str(one) or "do not match" in str(one) for one in report.damage] == [True]
+        assert (report.sessions, report.entries) == (3, 9 if has_record else 6)
+        unreadable = dict[str, StoreError]()
+        found = search_store(store, "zebra", on_unreadable=unreadable.__setitem__)
+        assert ({hit.session for hit in found}, [*unreadable]) == (
+            ({"good", "bad", "other"}, []) if has_record else ({"good", "other"}, ["bad"])
+        )
+        with MemoryStore() as target:
+            target.acquire("bad", secret=store.secret("bad") if has_record else None).release()
+            target.entitle("bad", "mine")
+            done = move_sessions(store, target)
+            assert (len(done.damaged), done.sessions) == (1, 3 if has_record else 2)
+            assert target.cards("bad")[0].title == "mine"
+        assert expired(store, 1 << 60) == (list(raised.value.cards))
+        assert delete_sessions(store, ["good"]).sessions == ("good",)
+        if not has_record:
+            with pytest.raises(StoreCorrupt, match="record"):
+                delete_sessions(store, ["bad"])
+        assert {*delete_expired(store, 1 << 60).sessions} == ({"bad", "other"} if has_record else {"other"})
+
+
+def test_the_command_lists_the_sessions_beside_a_damaged_one(
+    server: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 1, and names the damaged one."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        for name in ("good", "bad"):
+            store.acquire(name).append([draft("e", payload=encode(user(name)))])
+        assert isinstance(store, PostgresStore)
+        statement(store, "UPDATE @sessions SET secret = 'x' WHERE id = 'bad'")
+    for more in ([], ["--search", "good"]):
+        assert main(["sessions", "--store", place, *more]) == 1
+        said = capsys.readouterr().out
+        assert "good" in said
+        assert "damaged: bad: session bad: its record does not match its seal" in said
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, verb: str, folder: Path) -> None:

@@ -83,6 +83,7 @@ from foveal.values.errors import (
     BadInput,
     IndexLeft,
     LeaseLost,
+    ListDamaged,
     NotFound,
     SessionHeld,
     StoreBusy,
@@ -628,12 +629,17 @@ class PostgresStore:
         found = self._run(lambda link: link.ask(query, bindings))
         holders: set[str] = {holder for *_, holder, _, _, _ in found if holder is not None}
         living = {holder for holder in holders if unpack(holder).lives() is not False}
-        cards: list[SessionCard] = []
+        cards, damage = list[SessionCard](), dict[str, StoreCorrupt]()
         for raw in found:
-            known = register(raw, self.place)
             *_, holder, title, tags, sealed = raw
-            card = known.card(holder_text(holder, known.since_ms) if holder in living else None)
-            cards.append(self._labels(known, title, tags, sealed).on(card))
+            try:
+                known = register(raw, self.place)
+                cards.append(known.card(holder_text(holder, known.since_ms) if holder in living else None))
+                cards[-1] = self._labels(known, title, tags, sealed).on(cards[-1])
+            except StoreCorrupt as error:
+                damage[raw[1]] = error
+        if damage:
+            raise ListDamaged(damage, cards)
         return cards
 
     def _labels(self, known: Register, title: str | None, tags: list[str] | None, sealed: bytes | None) -> Labels:
