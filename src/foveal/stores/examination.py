@@ -1,6 +1,6 @@
 """The examination of any store by the methods of the port: every row, snapshot, artifact and note is read and proven."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from foveal.stores.format import ENCRYPTED, ENVELOPE
@@ -83,6 +83,9 @@ def examine_store(store: Store, place: str) -> Report:
         found = _proven(store, namers.values())
         whole += found is True
         damage += [found] if isinstance(found, Damage) else []
+    find_strays: Callable[[], list[StoreCorrupt]] | None = getattr(store, "find_strays", None)
+    if find_strays is not None:  # a store that has no list of what it holds but its tables
+        damage += [Damage(error.place, error.what) for error in find_strays()]
     scopes = sorted({card.scope for card in cards if card.scope is not None})
     for check in (*(store.scope(scope).notes for scope in scopes), store.tombstones):
         try:

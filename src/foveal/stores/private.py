@@ -261,6 +261,11 @@ class PrivateStore:
         found = self._inner.tombstones_of([self._prefix + session for session in sessions])
         return {name.removeprefix(self._prefix): tombstones for name, tombstones in found.items()}
 
+    def find_strays(self, prefix: str = "") -> list[StoreCorrupt]:
+        """Return the damage of entries that no reader meets; none from a store that has no way to look for it."""
+        find: Callable[[str], list[StoreCorrupt]] | None = getattr(self._inner, "find_strays", None)
+        return [] if find is None else find(self._prefix + prefix)
+
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         self._inner.adopt(tombstones)
         self._own_tombstones += [one for one in tombstones if one not in self._own_tombstones]

@@ -1012,6 +1012,26 @@ def test_the_command_lists_the_sessions_beside_a_damaged_one(
         assert "damaged: bad: session bad: its record does not match its seal" in said
 
 
+def test_entries_that_no_reader_meets_are_found(opened: Opened, server: PostgresServer, schema: str) -> None:
+    """The examination names a session whose record is gone, and a log that goes on behind its record's end. A tenant is told of
+    its own logs alone."""
+    store = opened()
+    for name in ("gone", "@acme:long", "@other:long", "sound"):
+        store.acquire(name).append([draft(f"e{i}", payload=encode(user(name))) for i in range(3)])
+    with open_store(f"{server.url}&foveal_schema={schema}", tenant="acme") as tenant:
+        assert examine_store(store, "here").damage == examine_store(tenant, "here").damage == ()
+        statement(store, "DELETE FROM @sessions WHERE id = 'gone'")
+        statement(
+            store,
+            "INSERT INTO @entries SELECT session, seq + 1, 'more', parent, time_ms, author, hash, payload FROM @entries"
+            " WHERE seq = 3 AND session IN (SELECT key FROM @sessions WHERE id ~ ':long')",
+        )
+        gone, *behind = map(str, examine_store(store, "here").damage)
+        assert "a session is missing: 3 of its entries are there" in gone
+        assert [one[:28] for one in behind] == ["session @acme:long, entry 4:", "session @other:long, entry 4"]
+        assert [str(one)[:27] for one in examine_store(tenant, "here").damage] == ["session @acme:long, entry 4"]
+
+
 def _refuse(monkeypatch: pytest.MonkeyPatch, verb: str, folder: Path) -> None:
     """Let a verb of paths be refused in a folder, as to a user who has no right to it."""
     allowed = getattr(Path, verb)

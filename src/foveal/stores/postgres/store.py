@@ -197,6 +197,11 @@ _COUNT_DELETION = (
     "INSERT INTO @scopes (id, changes, deletions) VALUES (%s, 1, 1) ON CONFLICT (id)"
     " DO UPDATE SET changes = @scopes.changes + 1, deletions = @scopes.deletions + 1"
 )
+_STRAYS = """
+SELECT e.session, s.id, min(e.seq), count(*)::bigint FROM @entries e LEFT JOIN @sessions s ON s.key = e.session
+WHERE (s.key IS NULL OR e.seq > s.entries) AND (%(prefix)s = '' OR starts_with(s.id, %(prefix)s))
+GROUP BY e.session, s.id ORDER BY e.session
+"""
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
@@ -423,6 +428,23 @@ class PostgresStore:
             if seal(*raw[:-1]) != raw[-1]:
                 raise StoreCorrupt(self.place, "a tombstone does not match its seal", self.place)
         return [Tombstone(raw[0].hex(), raw[1], raw[2], raw[3], raw[4].hex()) for raw in raws]
+
+    def find_strays(self, prefix: str = "") -> list[StoreCorrupt]:
+        """Return the damage of entries that no reader meets: of sessions whose records are gone, and behind the end of a log.
+        With a prefix, only that of sessions whose names begin with it. All entries are counted."""
+        found = list[StoreCorrupt]()
+        for key, session, first, count in self._run(lambda link: link.ask(_STRAYS, {"prefix": prefix})):
+            if session is None:
+                what = (
+                    f"a session is missing: {count:,} of its entries are there, under the number {key}, and no record"
+                )
+                found.append(StoreCorrupt(self.place, what, self.place))
+            else:
+                what = (
+                    f"the record of the session says that the log ends before it; {count:,} entries lie behind the end"
+                )
+                found.append(damage(session, first, what, self.place))
+        return found
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         def job(link: Link) -> None:
