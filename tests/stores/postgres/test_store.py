@@ -31,9 +31,9 @@ from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
-from foveal.stores.postgres import index_cache
+from foveal.stores.postgres import connections, index_cache
 from foveal.stores.postgres import schema as schemas
-from foveal.stores.postgres.connections import Connections, Link, parse_address
+from foveal.stores.postgres.connections import Connections, Link, Patience, parse_address
 from foveal.stores.postgres.durability import check_durability
 from foveal.stores.postgres.store import PostgresStore
 from foveal.stores.sqlite import SqliteStore
@@ -82,6 +82,8 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
         ("foveal_lease=7", "foveal_lease is no option"),
         ("foveal_lease_s=soon", "not understood"),
         ("foveal_schema=A-b", "A-b"),
+        ("foveal_schema=information_schema", "not the server's own"),
+        ("foveal_schema=pg_catalog", "not the server's own"),
         ("foveal_lease_s=0", "foveal_lease_s is 0.0; give 1 to 86,400 seconds"),
         ("foveal_lease_s=-5", "foveal_lease_s is -5.0"),
         ("foveal_lease_s=nan", "foveal_lease_s is nan"),
@@ -145,6 +147,46 @@ def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) ->
     """Another try would fail in the same way, so there is none."""
     with pytest.raises(StoreError, match="does not exist"):
         PostgresStore(server.url.replace("/postgres?", "/nowhere?"), patience_s=3600)
+
+
+def test_a_socket_that_is_not_there_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server was reached yet: the address may be wrong, and nobody waits for it as for one that restarts."""
+    monkeypatch.setattr(connections, "ABSENT_S", 0.1)
+    with pytest.raises(StoreUnavailable, match=r"for 0 s .*No such file or directory"):
+        PostgresStore(f"postgresql:///d?host={tmp_path},{tmp_path}/b", patience_s=3600)
+
+
+def test_a_server_that_restarts_is_waited_for(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket is away for a while; who had reached it has patience."""
+    monkeypatch.setattr(connections, "ABSENT_S", 0)
+    monkeypatch.setattr(Patience, "wait", lambda patience: waits.append(patience.seconds) or len(waits) < 3)
+    waits: list[float] = []
+    store = opened(url=cutter[1], patience_s=77)
+    (Path(str(conninfo_to_dict(cutter[1])["host"])) / ".s.PGSQL.5432").unlink()
+    store._connections._drop_idle()
+    with pytest.raises(StoreUnavailable, match=r"for 77 s .*No such file or directory"):
+        store.cards()
+    assert waits == [77, 77, 77]
+
+
+def test_a_statement_that_times_out_is_told_as_such(opened: Opened, server: PostgresServer) -> None:
+    """The server was reached, and a part of the call may be done."""
+    store = opened(patience_s=0)
+    with pytest.raises(StoreUnavailable, match=r"ended a statement.*statement timeout.*done before it stays"):
+        store._run(lambda link: link.ask("SET statement_timeout = 1") or link.ask("SELECT pg_sleep(60)"))
+
+
+def test_a_connection_that_is_cut_is_told_by_its_error_alone(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """psycopg has a warning about the end of the pipeline, too, and prints it where no log is kept."""
+    relay, url = cutter
+    store = opened(url=url)
+    relay.cut(b"cut-here", is_after=False)
+    assert store.load("cut-here").entries == 0
+    assert [record.message for record in caplog.records if record.name == "psycopg"] == []
 
 
 def _refuse_logins(monkeypatch: pytest.MonkeyPatch) -> None:
