@@ -1,8 +1,8 @@
 """List the sessions of a store: all of them, or by tag, by time, or by words that were said in them.
 
 With --branches, the ends of each log: a session that was rewound, or whose client went back, has more than one. `foveal label`
-gives a session its tags and its title. Exit code 1 if --search could not read a session, because it is damaged or its key is not
-in $FOVEAL_KEYS: the others are searched, and it is named.
+gives a session its tags and its title. Exit code 1 if a session of a database is damaged, or if --search could not read one,
+because it is damaged or its key is not in $FOVEAL_KEYS: the others are listed or searched, and it is named.
 """
 
 import time
@@ -18,7 +18,8 @@ from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
-from foveal.values.errors import StoreError
+from foveal.stores.readable_cards import readable_cards
+from foveal.values.errors import StoreCorrupt, StoreError
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -36,7 +37,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, out: Output) -> int:
     with existing_store(args.store) as store:
-        cards = _listed(store, args)
+        cards, damage = _listed(store, args)
         hits, unreadable = list[SessionHit](), dict[str, StoreError]()
         if args.search is not None:
             known = {card.id: card for card in cards}
@@ -51,8 +52,10 @@ def run(args: Namespace, out: Output) -> int:
         found = {hit.session: {"hit": hit} for hit in hits}
         ends = {card.id: {"branches": listed} for card, listed in zip(cards, branches, strict=False)}
         rows = [msgspec.to_builtins(card) | found.get(card.id, {}) | ends.get(card.id, {}) for card in cards]
-        unread = {name: str(error) for name, error in unreadable.items()}
-        out.document({"sessions": rows} | ({} if args.search is None else {"unreadable": unread}))
+        unread = {name: str(error) for name, error in (damage | unreadable).items()}
+        out.document({"sessions": rows} | ({} if args.search is None and not unread else {"unreadable": unread}))
+    elif not cards and damage:
+        pass  # which is told
     elif not cards:
         out.line("no sessions yet" if not (args.tag or args.since or args.search) else "nothing found")
     elif args.branches:
@@ -61,16 +64,22 @@ def run(args: Namespace, out: Output) -> int:
         _print_hits(hits, cards, out)
     else:
         _print_cards(cards, out)
-    if unreadable and not out.is_json:
-        _tell_unreadable(unreadable, out)
-    return int(bool(unreadable))
+    if not out.is_json:
+        _tell_unreadable(damage, "damaged", out)
+        _tell_unreadable(unreadable, "not searched", out)
+    return int(bool(damage or unreadable))
 
 
-def _listed(store: Store, args: Namespace) -> list[SessionCard]:
-    """Return the cards that tag and time leave, most recently written first."""
+def _listed(store: Store, args: Namespace) -> tuple[list[SessionCard], dict[str, StoreCorrupt]]:
+    """Return the cards that tag and time leave, most recently written first, and the damage of those that cannot be listed."""
     since_ms = None if args.since is None else time.time_ns() // 1_000_000 - args.since * 1000
-    cards = store.cards() if args.tag is None else sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
-    return [card for card in cards if not is_inbox(card.id) and (since_ms is None or card.updated_ms >= since_ms)]
+    damage = dict[str, StoreCorrupt]()
+    if args.tag is None:
+        cards, damage = readable_cards(store.cards)
+    else:
+        cards = sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
+    found = [card for card in cards if not is_inbox(card.id) and (since_ms is None or card.updated_ms >= since_ms)]
+    return found, damage
 
 
 def _tagged(store: Store, tag: str) -> list[SessionCard]:
@@ -103,15 +112,15 @@ def _print_hits(hits: Sequence[SessionHit], cards: Sequence[SessionCard], out: O
             out.line(f"    {line}")
 
 
-def _tell_unreadable(unreadable: Mapping[str, StoreError], out: Output) -> None:
-    """Say which sessions were not searched, once for each reason."""
+def _tell_unreadable(unreadable: Mapping[str, StoreError], what: str, out: Output) -> None:
+    """Say which sessions are damaged, or were not searched, once for each reason."""
     names = dict[str, list[str]]()
     for name, error in unreadable.items():
         names.setdefault(str(error).replace(repr(name), "…"), []).append(name)
     for listed in names.values():
         first = listed[0]
         others = f" and {len(listed) - 1:,} more like it (--json names all)" if len(listed) > 1 else ""
-        out.line(f"not searched: {first}{others}: {unreadable[first]}", "bad")
+        out.line(f"{what}: {first}{others}: {unreadable[first]}", "bad")
 
 
 def _print_branches(cards: Sequence[SessionCard], branches: Sequence[Sequence[LogBranch]], out: Output) -> None:

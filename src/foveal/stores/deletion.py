@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
+from foveal.stores.readable_cards import readable_cards
 from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unnamed
 from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
@@ -37,9 +38,14 @@ class Deletion(msgspec.Struct, frozen=True):
 
 
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
-    """Return the cards of these sessions and of their children, each once; `NotFound` if a name is unknown."""
-    cards, wanted = store.cards(), set(names)
-    for name in sorted(wanted - {card.id for card in cards}):
+    """Return the cards of these sessions and of their children, each once; `NotFound` if a name is unknown, `StoreCorrupt` if one
+    of them is damaged."""
+    (cards, damage), wanted = readable_cards(store.cards), set(names)
+    known = {card.id for card in cards}
+    for name, error in damage.items():
+        if name not in known and (name in wanted or not wanted.isdisjoint(parents_of(name))):
+            raise error
+    for name in sorted(wanted - known):
         raise NotFound(f"there is no session {name!r}; nothing was deleted{_told_before(store, name)}")
     return [card for card in cards if card.id in wanted or not wanted.isdisjoint(parents_of(card.id))]
 
@@ -56,9 +62,10 @@ def _told_before(store: Store, name: str) -> str:
 
 def expired(store: Store, before_ms: int) -> list[SessionCard]:
     """Return the cards of the sessions that were last written before this time and that nobody holds. A parent stays as long as a
-    child of it does."""
-    cards = store.cards()
+    child of it does, and a damaged one stays."""
+    cards, damage = readable_cards(store.cards)
     staying = {card.id for card in cards if card.updated_ms >= before_ms or card.holder is not None}
+    staying |= damage.keys() - {card.id for card in cards}
     staying.update([parent for name in staying for parent in parents_of(name)])
     return [card for card in cards if card.id not in staying]
 

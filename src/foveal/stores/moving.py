@@ -21,10 +21,11 @@ import msgspec
 from foveal.stores import open_store
 from foveal.stores.chain import link, seed
 from foveal.stores.checks import SECRET_BYTES
-from foveal.stores.examination import Damage, Report, examine_store
+from foveal.stores.examination import OF_THE_WHOLE_STORE, Damage, Report, examine_store
 from foveal.stores.format import ENVELOPE
 from foveal.stores.place import DatabaseAddress, find_file
 from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombstone, Writer
+from foveal.stores.readable_cards import readable_cards
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
 from foveal.stores.sqlite.backup import back_up, new_store_file
@@ -33,20 +34,13 @@ from foveal.values.errors import (
     BadInput,
     NotFound,
     SessionHeld,
-    StoreBusy,
     StoreCorrupt,
     StoreError,
-    StoreFailed,
-    StoreFull,
     StoreReadOnly,
-    StoreUnavailable,
 )
 
 BATCH_ROWS = 256
 BATCH_BYTES = 4 << 20
-
-_OF_THE_WHOLE_STORE = (StoreBusy, StoreFailed, StoreFull, StoreUnavailable)
-"""Errors that the next session would meet as well: they end a run, which can be started again."""
 
 
 class StoreMove(msgspec.Struct, frozen=True):
@@ -90,9 +84,11 @@ def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreM
     """
     _check_keys(source)
     move = _Move(source, target)
-    for card in sorted(source.cards(), key=lambda card: card.updated_ms):
+    cards, _ = readable_cards(source.cards)
+    for card in sorted(cards, key=lambda card: card.updated_ms):
         move.bring(card, holds=holds)
-    for scope in sorted({card.scope for card in source.cards() if card.scope is not None}):
+    cards, _ = readable_cards(source.cards)
+    for scope in sorted({card.scope for card in cards if card.scope is not None}):
         move.bring_notes(scope)
     move.bring_tombstones()
     return move.outcome()
@@ -142,10 +138,10 @@ def _examined_for(tenant: str, place: Path | DatabaseAddress, keys: str | None) 
 
 def _check_keys(source: Store) -> None:
     """Raise `StoreError` if a session is encrypted and the store was opened without keys."""
-    for card in source.cards():
+    for card in readable_cards(source.cards)[0]:
         try:
             secret = source.secret(card.id)
-        except _OF_THE_WHOLE_STORE:
+        except OF_THE_WHOLE_STORE:
             raise
         except (BadInput, StoreError):
             continue  # deleted, damaged or under a lost key, which is told when it is copied
@@ -164,7 +160,11 @@ class _Move:
         """By the session and the name of the artifact."""
         self._in_use, self._damaged, self._left = list[str](), list[str](), list[str]()
         self._deleted, self._outlived, self._unheld = list[str](), list[str](), list[str]()
-        names = [card.id for card in source.cards()]
+        cards, damage = readable_cards(source.cards)
+        names = [card.id for card in cards]
+        self._damaged += map(str, damage.values())
+        self._unlabelled = frozenset(damage)
+        """Sessions whose labels cannot be read, if anything can: those of their copies stay."""
         self._forgotten = list[str]()
         self._before = dict[str, int]()
         """Sessions of which this run copies something, with the time of the last use of their copies before; 0 for new ones."""
@@ -194,14 +194,14 @@ class _Move:
             else:
                 self._copy(card)
             self._sessions += len(self._missing) == missing
-        except _OF_THE_WHOLE_STORE:
+        except OF_THE_WHOLE_STORE:
             raise
         except SessionHeld:
             self._in_use.append(card.id)
         except StoreCorrupt as error:
             self._damaged.append(str(error))
         except (BadInput, StoreError) as error:
-            if self._source.cards(card.id):  # otherwise it was deleted in the meantime
+            if readable_cards(lambda: self._source.cards(card.id))[0]:  # otherwise it was deleted in the meantime
                 self._left.append(f"session {card.id}: {error}")
 
     def bring_notes(self, scope: str) -> None:
@@ -233,8 +233,12 @@ class _Move:
 
     def bring_tombstones(self) -> None:
         """Copy the tombstones, but for those of sessions that the new store still has."""
-        here = {card.id for card in self._source.cards()}  # made or imported again, if they were deleted
-        copies = {card.id: card for card in self._target.cards() if card.id not in here}
+        cards, damage = readable_cards(self._source.cards)
+        here = {*damage, *(card.id for card in cards)}  # made or imported again, if they were deleted
+        cards, damage = readable_cards(self._target.cards)
+        copies = {card.id: card for card in cards if card.id not in here}
+        for error in damage.values():
+            self._note_damage(error)
         found = self._tombstones_of(self._source, [*here, *copies])
         held_back = set[Tombstone]()
         for name, card in copies.items():
@@ -280,8 +284,10 @@ class _Move:
             self._unheld.append(card.id)
             return
         try:
-            held = msgspec.structs.replace(self._source.cards(card.id)[0], updated_ms=card.updated_ms)
-            self._copy(held)
+            held, damage = readable_cards(lambda: self._source.cards(card.id))
+            if not held:
+                raise damage[card.id]
+            self._copy(msgspec.structs.replace(held[0], updated_ms=card.updated_ms))
         finally:
             holder.release()
 
@@ -304,17 +310,19 @@ class _Move:
                     raise SessionHeld(f"session {card.id} was written in the new store while it was compared")
                 self._continue(card, opened.entries, chain, opened.writer)
             except NotFound:
-                if opened.entries < card.entries and not source.cards(card.id):  # half a log of a session that is gone
+                is_gone = not readable_cards(lambda: source.cards(card.id))[0]
+                if opened.entries < card.entries and is_gone:  # half a log of a session that is gone
                     target.delete([card.id], takeover=True)
                 raise
             finally:
                 opened.writer.release()
             known = target.cards(card.id)[0]
-        if known.tags != card.tags:
+        has_labels = card.id not in self._unlabelled
+        if has_labels and known.tags != card.tags:
             target.tag(card.id, add=card.tags, remove=[tag for tag in known.tags if tag not in card.tags])
         if (known.created_ms, known.updated_ms) != (card.created_ms, card.updated_ms):
             target.backdate(card.id, created_ms=card.created_ms, updated_ms=card.updated_ms)
-        if known.title != card.title:
+        if has_labels and known.title != card.title:
             target.entitle(card.id, card.title)
 
     def _compared(self, card: SessionCard, known: SessionCard | None) -> bytes:
@@ -360,7 +368,7 @@ class _Move:
                     continue
                 kept.put(read.read(sha256))
                 self._artifacts.add(place)
-            except _OF_THE_WHOLE_STORE:
+            except OF_THE_WHOLE_STORE:
                 raise
             except (BadInput, StoreError) as error:
                 self._missing[card.id, sha256] = f"session {card.id}, artifact {sha256}: {error}"
@@ -369,7 +377,7 @@ class _Move:
 def _hold(store: Store, session: str) -> Writer:
     """Become the writer of a session that is there; `NotFound` if it was deleted."""
     mark = secrets.token_bytes(SECRET_BYTES)
-    if store.cards(session):
+    if readable_cards(lambda: store.cards(session))[0]:
         writer = store.acquire(session, secret=mark)
         if store.secret(session) != mark:
             return writer

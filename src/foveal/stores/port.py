@@ -379,7 +379,8 @@ class Store(Protocol):
         ...
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
-        """Return the cards of all sessions, most recently used first; or of just this one, if it is there."""
+        """Return the cards of all sessions, most recently used first; or of just this one, if it is there. A damaged one is
+        `StoreCorrupt`; `ListDamaged`, which has the cards of the others, from a store that can read these."""
         ...
 
     def page(

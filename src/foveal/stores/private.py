@@ -47,10 +47,11 @@ from foveal.stores.port import (
     Tombstone,
     Writer,
 )
+from foveal.stores.readable_cards import readable_cards
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
 from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
-from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
+from foveal.values.errors import IndexLeft, ListDamaged, NotFound, SessionChanged, SessionHeld, StoreCorrupt, StoreError
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -158,20 +159,27 @@ class PrivateStore:
 
     def cards(self, session: str | None = None) -> list[SessionCard]:
         if session is not None:
-            return self._cards(self._inner.cards(self._prefix + session)) if session else []
+            return self._cards(lambda: self._inner.cards(self._prefix + session)) if session else []
         if not self._prefix:
-            return self._cards(self._inner.cards())
-        found, after = list[SessionCard](), ""
-        while page := self.page(after=after, limit=PAGE_CARDS):
+            return self._cards(self._inner.cards)
+        found, damage, after = list[SessionCard](), dict[str, StoreCorrupt](), ""
+        while True:
+            page, damaged = readable_cards(lambda after=after: self.page(after=after, limit=PAGE_CARDS))
+            if not page and not damaged:
+                break
             found += page
-            after = page[-1].id
-        return sorted(found, key=lambda card: -card.updated_ms)
+            damage |= damaged
+            after = max(*damaged, *(card.id for card in page), "")
+        found.sort(key=lambda card: -card.updated_ms)
+        if damage:
+            raise ListDamaged(damage, found)
+        return found
 
     def page(
         self, *, prefix: str = "", after: str = "", limit: int = PAGE_CARDS, tag: str | None = None
     ) -> list[SessionCard]:
         start = self._prefix + after if after else ""
-        return self._cards(self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit, tag=tag))
+        return self._cards(lambda: self._inner.page(prefix=self._prefix + prefix, after=start, limit=limit, tag=tag))
 
     def entitle(self, session: str, title: str | None) -> None:
         """Give a session a title, which is encrypted like its entries."""
@@ -253,6 +261,11 @@ class PrivateStore:
         found = self._inner.tombstones_of([self._prefix + session for session in sessions])
         return {name.removeprefix(self._prefix): tombstones for name, tombstones in found.items()}
 
+    def find_strays(self, prefix: str = "") -> list[StoreCorrupt]:
+        """Return the damage of entries that no reader meets; none from a store that has no way to look for it."""
+        find: Callable[[str], list[StoreCorrupt]] | None = getattr(self._inner, "find_strays", None)
+        return [] if find is None else find(self._prefix + prefix)
+
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         self._inner.adopt(tombstones)
         self._own_tombstones += [one for one in tombstones if one not in self._own_tombstones]
@@ -316,13 +329,17 @@ class PrivateStore:
         name, title = card.id.removeprefix(self._prefix), self._title(card)
         return msgspec.structs.replace(card, id=name, scope=scope, title=title)
 
-    def _cards(self, cards: Sequence[SessionCard]) -> list[SessionCard]:
-        """Return the cards as this face shows them. The keys of all titles are asked for at once."""
+    def _cards(self, listed: Callable[[], Sequence[SessionCard]]) -> list[SessionCard]:
+        """Return the cards of a list as this face shows them. The keys of all titles are asked for at once."""
+        cards, damage = readable_cards(listed)
         titled = [card.id for card in cards if card.title is not None and not self._is_remembered(card.id)]
         for name, kept in self._inner.secrets(titled).items() if self._keys and titled else ():
             with suppress(StoreError):  # told in the place of the title
                 self._remember(name, kept)
-        return [self._card(card) for card in cards]
+        shown = [self._card(card) for card in cards]
+        if damage:
+            raise ListDamaged({name.removeprefix(self._prefix): error for name, error in damage.items()}, shown)
+        return shown
 
     def _title(self, card: SessionCard) -> str | None:
         return None if card.title is None else self._unsealed_note(card.id, _TITLE, card.title)
@@ -412,7 +429,7 @@ class PrivateScope:
         self,
         inner: Scope,
         *,
-        cards: Callable[[Sequence[SessionCard]], list[SessionCard]],
+        cards: Callable[[Callable[[], Sequence[SessionCard]]], list[SessionCard]],
         name: Callable[[str], str],
         unsealed: Callable[[str, str, str], str],
         write: Callable[[str, Callable[[DataKey | None], None]], None],
@@ -422,7 +439,7 @@ class PrivateScope:
         self._unsealed, self._write = unsealed, write
 
     def sessions(self, *, since_ms: int | None = None) -> list[SessionCard]:
-        return self._cards(self._inner.sessions(since_ms=since_ms))
+        return self._cards(lambda: self._inner.sessions(since_ms=since_ms))
 
     def index(self) -> SearchIndex:
         return self._index()

@@ -22,6 +22,7 @@
         ├── StoreUnavailable    the database cannot be reached; whether the last append was kept is unknown
         ├── TailLost            the store has fewer entries than it acknowledged
         ├── StoreCorrupt        damage, with its place
+        │   └── ListDamaged     sessions of a list are damaged; it has the others
         ├── KeyMissing          something is encrypted under a key that is not at hand
         ├── SchemaTooNew        written by a newer Foveal
         ├── SessionHeld         another writer has the session
@@ -202,13 +203,24 @@ class StoreCorrupt(StoreError):
     """The store holds bytes that it did not write."""
 
     def __init__(self, place: str, what: str, path: str = "FILE") -> None:
-        self.place, self.what = place, what
+        self.place, self.what, self.path = place, what, path
         remedy = (
             f"Run `foveal store doctor '{path}'` to list the damage; `foveal store migrate` copies the sessions that are whole."
             if "://" in path
             else f"Run `foveal doctor {path}` to list the damage and salvage the rest."
         )
         super().__init__(f"{place}: {what}. {remedy}")
+
+
+class ListDamaged(StoreCorrupt):
+    """Sessions of a list are damaged. `damage` tells how, by their names; `cards` are the others, and with them, without labels,
+    those of which only the labels are damaged."""
+
+    def __init__(self, damage: Mapping[str, StoreCorrupt], cards: Sequence[Any]) -> None:
+        self.damage, self.cards = dict(damage), tuple(cards)
+        first = next(iter(self.damage.values()))
+        others = f" (and {len(self.damage) - 1:,} more sessions are damaged)" if len(self.damage) > 1 else ""
+        super().__init__(first.place, f"{first.what}{others}", first.path)
 
 
 class KeyMissing(StoreError):

@@ -24,16 +24,16 @@ from foveal.recall.search import Moment, search, search_earlier, search_store
 from foveal.session.session import Session
 from foveal.stores import open_store
 from foveal.stores.chain import link
-from foveal.stores.deletion import delete_sessions
+from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.examination import examine_store
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import copy_store, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.port import Draft, KeptNote, Row
-from foveal.stores.postgres import index_cache
+from foveal.stores.postgres import connections, index_cache
 from foveal.stores.postgres import schema as schemas
-from foveal.stores.postgres.connections import Connections, Link, parse_address
+from foveal.stores.postgres.connections import Connections, Link, Patience, parse_address
 from foveal.stores.postgres.durability import check_durability
 from foveal.stores.postgres.store import PostgresStore
 from foveal.stores.sqlite import SqliteStore
@@ -46,6 +46,7 @@ from foveal.values.entry import ToolCall, assistant, result, user
 from foveal.values.errors import (
     BadInput,
     LeaseLost,
+    ListDamaged,
     NotFound,
     SchemaTooNew,
     SessionHeld,
@@ -81,6 +82,8 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
         ("foveal_lease=7", "foveal_lease is no option"),
         ("foveal_lease_s=soon", "not understood"),
         ("foveal_schema=A-b", "A-b"),
+        ("foveal_schema=information_schema", "not the server's own"),
+        ("foveal_schema=pg_catalog", "not the server's own"),
         ("foveal_lease_s=0", "foveal_lease_s is 0.0; give 1 to 86,400 seconds"),
         ("foveal_lease_s=-5", "foveal_lease_s is -5.0"),
         ("foveal_lease_s=nan", "foveal_lease_s is nan"),
@@ -144,6 +147,46 @@ def test_a_database_that_is_not_there_is_told_at_once(server: PostgresServer) ->
     """Another try would fail in the same way, so there is none."""
     with pytest.raises(StoreError, match="does not exist"):
         PostgresStore(server.url.replace("/postgres?", "/nowhere?"), patience_s=3600)
+
+
+def test_a_socket_that_is_not_there_is_told_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server was reached yet: the address may be wrong, and nobody waits for it as for one that restarts."""
+    monkeypatch.setattr(connections, "ABSENT_S", 0.1)
+    with pytest.raises(StoreUnavailable, match=r"for 0 s .*No such file or directory"):
+        PostgresStore(f"postgresql:///d?host={tmp_path},{tmp_path}/b", patience_s=3600)
+
+
+def test_a_server_that_restarts_is_waited_for(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket is away for a while; who had reached it has patience."""
+    monkeypatch.setattr(connections, "ABSENT_S", 0)
+    monkeypatch.setattr(Patience, "wait", lambda patience: waits.append(patience.seconds) or len(waits) < 3)
+    waits: list[float] = []
+    store = opened(url=cutter[1], patience_s=77)
+    (Path(str(conninfo_to_dict(cutter[1])["host"])) / ".s.PGSQL.5432").unlink()
+    store._connections._drop_idle()
+    with pytest.raises(StoreUnavailable, match=r"for 77 s .*No such file or directory"):
+        store.cards()
+    assert waits == [77, 77, 77]
+
+
+def test_a_statement_that_times_out_is_told_as_such(opened: Opened, server: PostgresServer) -> None:
+    """The server was reached, and a part of the call may be done."""
+    store = opened(patience_s=0)
+    with pytest.raises(StoreUnavailable, match=r"ended a statement.*statement timeout.*done before it stays"):
+        store._run(lambda link: link.ask("SET statement_timeout = 1") or link.ask("SELECT pg_sleep(60)"))
+
+
+def test_a_connection_that_is_cut_is_told_by_its_error_alone(
+    opened: Opened, cutter: tuple[ConnectionCutter, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """psycopg has a warning about the end of the pipeline, too, and prints it where no log is kept."""
+    relay, url = cutter
+    store = opened(url=url)
+    relay.cut(b"cut-here", is_after=False)
+    assert store.load("cut-here").entries == 0
+    assert [record.message for record in caplog.records if record.name == "psycopg"] == []
 
 
 def _refuse_logins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -941,6 +984,94 @@ def test_damage_in_a_database_is_told_with_a_command_that_saves_the_rest(
     assert words[:2] == ["store", "migrate"]
     with SqliteStore(tmp_path / "new.db") as saved:
         assert [row.id for row in saved.rows("sound")] == ["e"]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE @sessions SET secret = 'x' WHERE id = %s",
+        "UPDATE @labels SET title = 'theirs' WHERE session = (SELECT key FROM @sessions WHERE id = %s)",
+    ],
+)
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_one_damaged_session_closes_no_door_to_the_others(
+    server: PostgresServer, schema: str, tmp_path: Path, harm: str, tenant: str | None
+) -> None:
+    """The others are listed, searched, examined, moved and deleted, each time with the damage told."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as owner, open_store(place, tenant=tenant) as store:
+        for name in ("good", "bad", "other"):
+            writer = store.acquire(name)
+            writer.append([Draft(f"e{i}", None, 1, "me", encode(user(f"zebra {name}"))) for i in range(3)])
+            writer.release()
+        store.entitle("bad", "mine")
+        assert len(search_store(store, "zebra")) == 3
+        assert isinstance(owner, PostgresStore)
+        prefix = "" if tenant is None else f"@{tenant}:"
+        statement(owner, harm, f"{prefix}bad")
+
+        has_record = "@labels" in harm
+        with pytest.raises(ListDamaged, match=f"session {prefix}bad") as raised:
+            store.cards()
+        assert {card.id for card in raised.value.cards} == {"good", "other"} | ({"bad"} if has_record else set())
+        assert list(raised.value.damage) == ["bad"]
+        report = examine_store(store, "here")
+        assert ["does not match" in str(one) or "do not match" in str(one) for one in report.damage] == [True]
+        assert (report.sessions, report.entries) == (3, 9 if has_record else 6)
+        unreadable = dict[str, StoreError]()
+        found = search_store(store, "zebra", on_unreadable=unreadable.__setitem__)
+        assert ({hit.session for hit in found}, [*unreadable]) == (
+            ({"good", "bad", "other"}, []) if has_record else ({"good", "other"}, ["bad"])
+        )
+        with MemoryStore() as target:
+            target.acquire("bad", secret=store.secret("bad") if has_record else None).release()
+            target.entitle("bad", "mine")
+            done = move_sessions(store, target)
+            assert (len(done.damaged), done.sessions) == (1, 3 if has_record else 2)
+            assert target.cards("bad")[0].title == "mine"
+        assert expired(store, 1 << 60) == (list(raised.value.cards))
+        assert delete_sessions(store, ["good"]).sessions == ("good",)
+        if not has_record:
+            with pytest.raises(StoreCorrupt, match="record"):
+                delete_sessions(store, ["bad"])
+        assert {*delete_expired(store, 1 << 60).sessions} == ({"bad", "other"} if has_record else {"other"})
+
+
+def test_the_command_lists_the_sessions_beside_a_damaged_one(
+    server: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with 1, and names the damaged one."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        for name in ("good", "bad"):
+            store.acquire(name).append([draft("e", payload=encode(user(name)))])
+        assert isinstance(store, PostgresStore)
+        statement(store, "UPDATE @sessions SET secret = 'x' WHERE id = 'bad'")
+    for more in ([], ["--search", "good"]):
+        assert main(["sessions", "--store", place, *more]) == 1
+        said = capsys.readouterr().out
+        assert "good" in said
+        assert "damaged: bad: session bad: its record does not match its seal" in said
+
+
+def test_entries_that_no_reader_meets_are_found(opened: Opened, server: PostgresServer, schema: str) -> None:
+    """The examination names a session whose record is gone, and a log that goes on behind its record's end. A tenant is told of
+    its own logs alone."""
+    store = opened()
+    for name in ("gone", "@acme:long", "@other:long", "sound"):
+        store.acquire(name).append([draft(f"e{i}", payload=encode(user(name))) for i in range(3)])
+    with open_store(f"{server.url}&foveal_schema={schema}", tenant="acme") as tenant:
+        assert examine_store(store, "here").damage == examine_store(tenant, "here").damage == ()
+        statement(store, "DELETE FROM @sessions WHERE id = 'gone'")
+        statement(
+            store,
+            "INSERT INTO @entries SELECT session, seq + 1, 'more', parent, time_ms, author, hash, payload FROM @entries"
+            " WHERE seq = 3 AND session IN (SELECT key FROM @sessions WHERE id ~ ':long')",
+        )
+        gone, *behind = map(str, examine_store(store, "here").damage)
+        assert "a session is missing: 3 of its entries are there" in gone
+        assert [one[:28] for one in behind] == ["session @acme:long, entry 4:", "session @other:long, entry 4"]
+        assert [str(one)[:27] for one in examine_store(tenant, "here").damage] == ["session @acme:long, entry 4"]
 
 
 def _refuse(monkeypatch: pytest.MonkeyPatch, verb: str, folder: Path) -> None:

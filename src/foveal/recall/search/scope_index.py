@@ -18,6 +18,7 @@ from foveal.recall.search.words import indexed
 from foveal.stores import rows as log
 from foveal.stores.database import Database
 from foveal.stores.port import Row, SessionCard, Store
+from foveal.stores.readable_cards import readable_cards
 from foveal.stores.sqlite.connection import transaction
 from foveal.values.entry import ATTACHED, Message
 from foveal.values.errors import KeyMissing, NotFound, StoreCorrupt, StoreError
@@ -100,11 +101,18 @@ def catch_up_sessions(
 ) -> bool:
     """Index what some sessions have gained, as much as one look may, and return whether that was everything. Sessions that are
     damaged, or whose keys are not at hand, keep nobody from the others: `on_unreadable` is told."""
-    behind, complete_ms = _behind(db, store, cards(), without, time_ms)
+
+    def readable() -> list[SessionCard]:
+        found, damage = readable_cards(cards)
+        for session in damage.keys() - {card.id for card in found}:
+            _tell_unreadable(session, damage[session], on_unreadable)
+        return found
+
+    behind, complete_ms = _behind(db, store, readable(), without, time_ms)
     if not behind and (_complete_ms(db) or not complete_ms):
         return True
     with transaction(db):
-        behind, complete_ms = _behind(db, store, cards(), without, time_ms)
+        behind, complete_ms = _behind(db, store, readable(), without, time_ms)
         room = _LOOK_CHARACTERS
         for card in behind:
             room = _take(db, store, card, room, on_unreadable)
@@ -176,12 +184,16 @@ def _take(
     except NotFound:
         return room  # it was deleted just now
     except (StoreCorrupt, KeyMissing) as error:  # the others are searched all the same
-        # A store may have many under other keys.
-        level = logging.WARNING if isinstance(error, StoreCorrupt) else logging.INFO
-        logger.log(level, "session %s cannot be searched: %s", card.id, error)
-        on_unreadable(card.id, error)
+        _tell_unreadable(card.id, error, on_unreadable)
     db.execute("UPDATE sources SET seq = ?, last = ? WHERE id = ?", (source.seq, source.last, source.id))
     return room
+
+
+def _tell_unreadable(session: str, error: StoreError, on_unreadable: Callable[[str, StoreError], None]) -> None:
+    # A store may have many under other keys.
+    level = logging.WARNING if isinstance(error, StoreCorrupt) else logging.INFO
+    logger.log(level, "session %s cannot be searched: %s", session, error)
+    on_unreadable(session, error)
 
 
 def _leave_branch(db: Database, store: Store, session: str, source: _Source, row: Row) -> None:

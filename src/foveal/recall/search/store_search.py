@@ -11,7 +11,7 @@ from foveal.recall.search.scope_index import TABLES, catch_up_sessions
 from foveal.recall.search.words import MOST_QUERY_CHARACTERS, query
 from foveal.stores.database import Database
 from foveal.stores.port import Store
-from foveal.values.errors import KeyMissing, NotFound, StoreError
+from foveal.values.errors import KeyMissing, NotFound, StoreCorrupt, StoreError
 
 _BEST = (
     "SELECT p.id, s.session, p.seq, -bm25(words, 1.0, ?) AS score FROM words JOIN passages AS p ON p.id = words.rowid"
@@ -54,12 +54,18 @@ def search_store(
     def answer(db: Database) -> list[SessionHit]:
         while not catch_up_sessions(db, store, store.cards, on_unreadable=unreadable.__setitem__):
             pass
-        best = dict[str, SessionHit]()
+        best, lost = dict[str, SessionHit](), set[str]()
         for number, session, seq, _ in db.execute(_BEST, (PIECE_WEIGHT, question)).fetchall():
             if len(best) == limit:
                 break
-            if session not in best and (sessions is None or session in sessions):
+            if session in best or session in lost or (sessions is not None and session not in sessions):
+                continue
+            try:
                 hit = _hit(db, store, session, (number, seq))
+            except StoreCorrupt as error:  # since its words were indexed
+                lost.add(session)
+                unreadable[session] = error
+            else:
                 best |= {session: hit} if hit else {}
         return list(best.values())
 

@@ -242,7 +242,7 @@ class PostgresCommits:
                 has_partition = False
             except LOST as error:
                 if not patience.wait():
-                    raise self._connections.unavailable(error, wrote=True) from error
+                    raise self._connections.unavailable(error, patience.seconds, wrote=True) from error
             else:
                 if not isinstance(found, Register):
                     return found

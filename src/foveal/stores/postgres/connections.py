@@ -1,5 +1,6 @@
 """Connections to PostgreSQL: a few that are kept, questions that go in one round trip, and errors in Foveal's own words."""
 
+import logging
 import random
 import re
 import time
@@ -35,7 +36,10 @@ KEEPALIVE = {
 LOST = (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction)
 """Errors after which another try, perhaps at another server, may succeed. A server that reads only waits to be promoted."""
 
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+ABSENT_S = 3.0
+"""Longest wait for the socket of a server on this machine before the first connection: a server that starts makes it at once."""
+
+_SCHEMA = re.compile(r"(?!pg_|information_schema$)[a-z_][a-z0-9_]{0,62}")
 _HOPELESS = re.compile(r"authentication failed|does not exist|no password supplied|no pg_hba.conf entry")
 
 
@@ -124,7 +128,9 @@ class Connections:
 
     def __init__(self, address: DatabaseAddress, schema: str, patience_s: float, columns: Mapping[str, str]) -> None:
         if not _SCHEMA.fullmatch(schema):
-            raise BadInput(f"foveal_schema is {schema!r:.80}; give a name of small letters, digits and _")
+            raise BadInput(
+                f"foveal_schema is {schema!r:.80}; give a name of small letters, digits and _ that is not the server's own"
+            )
         self.place = str(address)
         self.round_trips = 0
         """Times that a caller has waited for the server, for benchmarks."""
@@ -132,7 +138,7 @@ class Connections:
         self._columns = columns
         self._idle: deque[Link] = deque()
         self._statements: dict[str, str] = {}
-        self._is_closed = False
+        self._is_closed = self._was_reached = False
 
     def sql(self, statement: str) -> str:
         """Return a statement with the names of tables and columns in full."""
@@ -154,8 +160,10 @@ class Connections:
                     return job(link)
             except LOST as error:
                 was_cut |= link is not None and link.was_cut
+                if not self._was_reached and _is_absent(error):
+                    patience.shorten(ABSENT_S)
                 if is_hopeless(error) or not patience.wait():
-                    raise self.unavailable(error, may_be_done=was_cut) from error
+                    raise self.unavailable(error, patience.seconds, may_be_done=was_cut) from error
             except psycopg.Error as error:
                 kind = StoreReadOnly if isinstance(error, errors.InsufficientPrivilege) else StoreError
                 raise kind(f"{self.place}: PostgreSQL refused: {error}") from error
@@ -184,10 +192,15 @@ class Connections:
             else:
                 link.close()
 
-    def unavailable(self, error: BaseException, *, wrote: bool = False, may_be_done: bool = False) -> StoreError:
-        """Return the error for a server that cannot be reached. `wrote` says that an append may have got through, `may_be_done`
-        that another call may have: its connection was cut before the answer. Both outweigh the reason for which the server
-        cannot be reached now."""
+    def unavailable(
+        self, error: BaseException, waited_s: float, *, wrote: bool = False, may_be_done: bool = False
+    ) -> StoreError:
+        """Return the error for a server that cannot be reached, or that ends each try.
+
+        `wrote` says that an append may have got through, `may_be_done` that another call may have: its connection was cut before
+        the answer. Both outweigh the reason for which the server cannot be reached now.
+        """
+        is_ended = isinstance(error, errors.QueryCanceled)
         what = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if wrote:
             outcome = "whether the last append was kept is unknown: append the same entries again, under the same ids"
@@ -198,9 +211,15 @@ class Connections:
             )
         elif is_hopeless(error):
             return StoreError(f"{self.place} cannot be opened: {what}. Check the address, the role and its rights.")
+        elif is_ended:
+            outcome = (
+                "that statement did nothing, and what this call had done before it stays. If statement_timeout ended it, give "
+                "the role a longer one, and try again"
+            )
         else:
             outcome = "nothing was changed by this call; try again"
-        return StoreUnavailable(f"{self.place} could not be reached for {self._patience_s:.0f} s ({what}); {outcome}.")
+        problem = "ended a statement each time it was tried" if is_ended else "could not be reached"
+        return StoreUnavailable(f"{self.place} {problem} for {waited_s:.0f} s ({what}); {outcome}.")
 
     def patience(self) -> "Patience":
         return Patience(self._patience_s)
@@ -224,6 +243,7 @@ class Connections:
         # Numbers of one size: else each mixture of sizes is another statement to plan.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(int, Int8BinaryDumper)
+        self._was_reached = True
         return Link(connection, self)
 
 
@@ -231,15 +251,36 @@ class Patience:
     """The pauses between tries, until there were enough of them. They grow, and differ from those of other processes."""
 
     def __init__(self, seconds: float) -> None:
-        self._deadline, self._pause_s = time.monotonic() + seconds, 0.02
+        self.seconds = seconds
+        self._began, self._pause_s = time.monotonic(), 0.02
+
+    def shorten(self, seconds: float) -> None:
+        """Let it end after this time, if it would later."""
+        self.seconds = min(self.seconds, seconds)
 
     def wait(self) -> bool:
         """Wait for the next try; return False if there is to be none."""
-        if time.monotonic() >= self._deadline:
+        if time.monotonic() - self._began >= self.seconds:
             return False
         time.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self._pause_s = min(1.0, self._pause_s * 2)
         return True
+
+
+def _is_absent(error: BaseException) -> bool:
+    """Return whether there is no socket of a server on this machine in any place that was tried."""
+    reasons = re.findall(r"failed: (.+)", str(error))
+    return bool(reasons) and all(reason.endswith("No such file or directory") for reason in reasons)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return False for an error at the end of a pipeline whose connection broke within it: the first error is raised, and tried
+    again."""
+    ended = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return not isinstance(ended, psycopg.Pipeline) or ended.pgconn.status != psycopg.pq.ConnStatus.BAD
+
+
+logging.getLogger("psycopg").addFilter(_is_news)
 
 
 def is_hopeless(error: BaseException) -> bool:

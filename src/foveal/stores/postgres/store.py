@@ -83,6 +83,7 @@ from foveal.values.errors import (
     BadInput,
     IndexLeft,
     LeaseLost,
+    ListDamaged,
     NotFound,
     SessionHeld,
     StoreBusy,
@@ -196,6 +197,11 @@ _COUNT_DELETION = (
     "INSERT INTO @scopes (id, changes, deletions) VALUES (%s, 1, 1) ON CONFLICT (id)"
     " DO UPDATE SET changes = @scopes.changes + 1, deletions = @scopes.deletions + 1"
 )
+_STRAYS = """
+SELECT e.session, s.id, min(e.seq), count(*)::bigint FROM @entries e LEFT JOIN @sessions s ON s.key = e.session
+WHERE (s.key IS NULL OR e.seq > s.entries) AND (%(prefix)s = '' OR starts_with(s.id, %(prefix)s))
+GROUP BY e.session, s.id ORDER BY e.session
+"""
 _INSERT_TOMBSTONE = (
     "INSERT INTO @tombstones (seed, created_ms, deleted_ms, entries, chain, seal) SELECT %s, %s, %s, %s, %s, %s"
 )
@@ -423,6 +429,23 @@ class PostgresStore:
                 raise StoreCorrupt(self.place, "a tombstone does not match its seal", self.place)
         return [Tombstone(raw[0].hex(), raw[1], raw[2], raw[3], raw[4].hex()) for raw in raws]
 
+    def find_strays(self, prefix: str = "") -> list[StoreCorrupt]:
+        """Return the damage of entries that no reader meets: of sessions whose records are gone, and behind the end of a log.
+        With a prefix, only that of sessions whose names begin with it. All entries are counted."""
+        found = list[StoreCorrupt]()
+        for key, session, first, count in self._run(lambda link: link.ask(_STRAYS, {"prefix": prefix})):
+            if session is None:
+                what = (
+                    f"a session is missing: {count:,} of its entries are there, under the number {key}, and no record"
+                )
+                found.append(StoreCorrupt(self.place, what, self.place))
+            else:
+                what = (
+                    f"the record of the session says that the log ends before it; {count:,} entries lie behind the end"
+                )
+                found.append(damage(session, first, what, self.place))
+        return found
+
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         def job(link: Link) -> None:
             with link.transaction():
@@ -628,12 +651,17 @@ class PostgresStore:
         found = self._run(lambda link: link.ask(query, bindings))
         holders: set[str] = {holder for *_, holder, _, _, _ in found if holder is not None}
         living = {holder for holder in holders if unpack(holder).lives() is not False}
-        cards: list[SessionCard] = []
+        cards, damage = list[SessionCard](), dict[str, StoreCorrupt]()
         for raw in found:
-            known = register(raw, self.place)
             *_, holder, title, tags, sealed = raw
-            card = known.card(holder_text(holder, known.since_ms) if holder in living else None)
-            cards.append(self._labels(known, title, tags, sealed).on(card))
+            try:
+                known = register(raw, self.place)
+                cards.append(known.card(holder_text(holder, known.since_ms) if holder in living else None))
+                cards[-1] = self._labels(known, title, tags, sealed).on(cards[-1])
+            except StoreCorrupt as error:
+                damage[raw[1]] = error
+        if damage:
+            raise ListDamaged(damage, cards)
         return cards
 
     def _labels(self, known: Register, title: str | None, tags: list[str] | None, sealed: bytes | None) -> Labels:

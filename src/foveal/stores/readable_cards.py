@@ -1,0 +1,15 @@
+"""The sessions of a list of which some are damaged: what can be read of it, and what cannot."""
+
+from collections.abc import Callable, Sequence
+
+from foveal.stores.port import SessionCard
+from foveal.values.errors import ListDamaged, StoreCorrupt
+
+
+def readable_cards(listed: Callable[[], Sequence[SessionCard]]) -> tuple[list[SessionCard], dict[str, StoreCorrupt]]:
+    """Return the cards of a list of sessions that can be read, and the damage of the others by their names. A session of which
+    only the labels are damaged is in both. `StoreCorrupt` from a store that cannot list the rest."""
+    try:
+        return list(listed()), {}
+    except ListDamaged as error:
+        return list(error.cards), error.damage
