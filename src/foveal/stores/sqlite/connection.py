@@ -55,3 +55,14 @@ def transaction(db: Database) -> Generator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def reading(db: Database) -> Generator[None]:
+    """Read all within as of one moment: that of the first statement. The WAL is not begun anew until the end."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:  # some errors have ended it
+            db.execute("ROLLBACK")

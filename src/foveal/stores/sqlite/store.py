@@ -47,7 +47,7 @@ from foveal.stores.port import (
 )
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
-from foveal.stores.sqlite.connection import resolved
+from foveal.stores.sqlite.connection import reading, resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
 from foveal.stores.sqlite.index import (
@@ -423,7 +423,8 @@ class SqliteStore:
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
-        with self._reader() as db:
+        """Give the tables as they are at one moment: what several statements say of them is compared, while others write."""
+        with self._reader() as db, reading(db):
             yield Tables(db, self.path)
 
     @contextmanager
