@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foveal.stores import artifacts as artifacts_module
 from foveal.stores.artifact_card import EDGE_BYTES, CardBuilder
-from foveal.stores.artifacts import FileArtifacts
+from foveal.stores.artifacts import RENAMES_OPEN, FileArtifacts
 from foveal.values.errors import BadInput, NotFound, StoreCorrupt, StoreFailed, StoreFull
 
 
@@ -267,4 +268,63 @@ def test_nothing_is_written_beside_an_artifact_that_is_gone(folder: Path) -> Non
     name = artifacts.put([b"content"]).sha256
     assert artifacts.delete(name, unless_put_after_ms=1 << 50)
     artifacts.write_sidecar(name, b"derived")
+    assert files(folder) == []
+
+
+@pytest.mark.skipif(not RENAMES_OPEN, reason="an open file cannot be renamed or removed here")
+def test_a_living_writer_is_known_as_such_until_its_file_has_its_name(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sweeps at any step of a put, of a mark or of what lies beside an artifact takes nothing away from its writer."""
+    artifacts, sweeper, found = FileArtifacts(folder), FileArtifacts(folder), list[int]()
+    for name in ("utime", "link", "replace", "rename"):
+        real = getattr(os, name)
+
+        def act(*given: Any, real: Callable[..., Any] = real, **named: Any) -> Any:
+            found.append(len(sweeper.strays()) + sweeper.sweep())
+            return real(*given, **named)
+
+        monkeypatch.setattr(os, name, act)
+    name = artifacts.put([b"content"]).sha256
+    artifacts.write_sidecar(name, b"beside")
+    assert artifacts.claim("mine") == "mine"
+    assert (artifacts.sidecar(name), b"".join(artifacts.read(name))) == (b"beside", b"content")
+    assert (sum(found), len(found) >= 4) == (0, True)
+    assert len(files(folder)) == 3
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_a_file_that_somebody_looks_at_before_it_is_locked_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, removes: bool
+) -> None:
+    """Its writer leaves none behind, and is told of nothing."""
+    artifacts, real, locked = FileArtifacts(folder), artifacts_module._lock, list[int]()
+
+    def lock(handle: int) -> bool:
+        locked.append(handle)
+        if len(locked) > 1:
+            return real(handle)
+        if removes:
+            assert artifacts.sweep() == 1
+            locked.append(handle)
+            return True
+        return False
+
+    monkeypatch.setattr(artifacts_module, "_lock", lock)
+    artifacts.put([b"content"])
+    assert len(files(folder)) == 1
+
+
+@pytest.mark.skipif(not RENAMES_OPEN, reason="no file is locked here")
+def test_a_folder_that_refuses_locks_keeps_no_file_of_a_put_that_failed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error is one of the store, and nothing of the result is left."""
+
+    def refuse(handle: int) -> bool:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(artifacts_module, "_lock", refuse)
+    with pytest.raises(StoreFailed):
+        FileArtifacts(folder).put([b"content"])
     assert files(folder) == []

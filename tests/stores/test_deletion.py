@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -14,7 +15,8 @@ import pytest
 import foveal
 from foveal.recall.search import search, search_store
 from foveal.recall.search.earlier import Moment, search_earlier
-from foveal.stores import Store, deletion, unnamed_artifacts
+from foveal.stores import Store, deletion, open_store, unnamed_artifacts
+from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.database import Database
 from foveal.stores.deletion import delete_expired, delete_sessions, expired
 from foveal.stores.memory import MemoryStore
@@ -576,3 +578,56 @@ def test_files_of_others_among_the_artifacts_stop_no_deletion(path: Path) -> Non
         assert vacuum_store(store).left == ()
         assert all(stranger.exists() for stranger in strangers)
     assert examine(path).damage == ()
+
+
+STREAMS = """
+import sys
+from foveal.stores import open_store
+def result():
+    yield b"CANARY " * 4000
+    print("writing", flush=True)
+    sys.stdin.readline()
+store = open_store(sys.argv[1])
+print(store.artifacts.put(result()).size_bytes)
+"""
+"""A process that keeps a result as it comes, until it hears a line."""
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+@pytest.mark.parametrize("lines", [0, 30_000])
+def test_no_byte_is_left_of_a_result_whose_process_was_killed(
+    path: Path, child: Callable[..., Any], lines: int, tenant: str | None
+) -> None:
+    """Whether the session has artifacts or not, and for whomever the store is open; what living processes write stays."""
+    with open_store(path, tenant=tenant) as store:
+        killed, living = child(STREAMS, path), child(STREAMS, path)
+        assert (killed.hear(), living.hear()) == ("writing", "writing")
+        killed.process.kill()
+        killed.process.wait()
+        speak(store, "goes", "CANARY", "CANARY result\n" * lines)
+        assert len(files_with(artifacts_folder(path), b"CANARY")) == 2 + bool(lines)
+        assert delete_sessions(store, ["goes"]).left == ()
+        (left,) = files_with(path.parent, b"CANARY")
+        assert f"tmp-{living.process.pid}-" in left
+        living.tell()
+        assert living.hear() == "28000"
+
+
+def test_a_file_of_a_killed_process_that_cannot_be_removed_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session is deleted, and the outcome says that bytes of it may be left, and where."""
+    with SqliteStore(path) as store:
+        speak(store, "goes", "a", LARGE)
+        stray = artifacts_folder(path) / "tmp-1-a"
+        stray.write_bytes(b"half")
+        real = Path.unlink
+
+        def refuse(file: Path, missing_ok: bool = False) -> None:
+            if file == stray:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+            real(file, missing_ok=missing_ok)
+
+        monkeypatch.setattr(Path, "unlink", refuse)
+        done = delete_sessions(store, ["goes"])
+        assert (done.sessions, done.artifacts, len(done.left)) == (("goes",), 1, 1)
+        assert str(stray) in done.left[0]
+        assert "vacuum" in done.left[0]

@@ -59,6 +59,15 @@ def test_a_session_is_imported_under_another_name(store):
     assert [row.payload for row in store.rows("copy")] == [row.payload for row in store.rows("talk")]
 
 
+@pytest.mark.parametrize("name", ["", "x" * 10_000])
+def test_a_name_that_no_session_can_have_is_refused(store, name):
+    """An empty one does not mean that of the file."""
+    target = MemoryStore()
+    with pytest.raises(BadInput, match="session name"):
+        import_session(target, io.BytesIO(exported(store)), name=name)
+    assert target.cards() == []
+
+
 def test_an_existing_session_is_never_written_over(store):
     """Importing twice is refused, and changes nothing."""
     rows = list(store.rows("talk"))

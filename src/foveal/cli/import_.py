@@ -27,7 +27,7 @@ def run(args: Namespace, out: Output) -> None:
             done = import_session(store, stream, name=args.name)
         except BadInput as error:
             raise BadInput(f"{args.file}: {error}") from None
-    name = args.name or done.session
+    name = done.session if args.name is None else args.name
     if out.is_json:
         out.document({"session": name, "entries": done.entries, "artifacts": done.artifacts, "chain": done.chain})
     else:

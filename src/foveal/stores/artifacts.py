@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from io import FileIO
 from pathlib import Path
+from types import TracebackType
 
 from foveal.stores.artifact_card import CardBuilder, check_chunks
 from foveal.stores.checks import check_artifact, check_span, is_artifact
@@ -29,6 +30,8 @@ SUFFIX = ".artifacts"
 SIDECAR = ".offsets"
 READ_BYTES = 1 << 18
 TEMPORARY = "tmp-"
+_SETTLED_S = 0.05
+"""Time after which a file that was not locked yet when it was looked at is locked, or was given up because of that look."""
 CLAIM = "store"
 """The name of what says whose artifacts lie in a place outside of a store: its id."""
 
@@ -36,6 +39,50 @@ CLAIM = "store"
 def artifacts_folder(path: Path) -> Path:
     """Return the folder for the artifacts of the store at `path`."""
     return path.with_name(path.name + SUFFIX)
+
+
+class _Temporary:
+    """A file in a folder that is written under a name of its own, and locked until it has another or is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        while True:
+            self.path = folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            self.handle = os.open(self.path, flags, OWNER_ONLY)
+            self._is_open, is_ours = True, False
+            try:
+                # Between opening and locking, somebody may have looked whether it is abandoned, or removed it.
+                is_ours = _lock(self.handle) and os.fstat(self.handle).st_nlink > 0
+            finally:
+                if not is_ours:
+                    self._end()
+            if is_ours:
+                return
+
+    def rename(self, place: Path) -> None:
+        """Give the file its name. It stays locked until that is done, where an open file can be renamed."""
+        if not RENAMES_OPEN:
+            self._close()
+        self.path.replace(place)
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            os.close(self.handle)
+
+    def _end(self) -> None:
+        self._close()
+        with suppress(OSError):
+            self.path.unlink()
+
+    def __enter__(self) -> "_Temporary":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Unlock the file, and remove it unless it has a name."""
+        self._end()
 
 
 class FileArtifacts:
@@ -50,24 +97,17 @@ class FileArtifacts:
     def put(self, chunks: Iterable[bytes], *, name: Callable[[], str] | None = None) -> ArtifactCard:
         with self._plain_errors():
             self._make(self._folder)
-            handle, temporary = self._new_temporary()
-        try:
-            try:
-                card = self._write(handle, chunks)
-            finally:
-                os.close(handle)
+            temporary = _Temporary(self._folder)
+        with temporary:
+            card = self._write(temporary.handle, chunks)
             with self._plain_errors():
                 place = self._place(card.sha256 if name is None else name())
                 self._make(place.parent)
                 with _locked(place.parent):
                     now_ns = time.time_ns()
-                    os.utime(temporary, ns=(now_ns, now_ns))
-                    temporary.replace(place)
+                    os.utime(temporary.path, ns=(now_ns, now_ns))
+                    temporary.rename(place)
                 sync_folder(place.parent)
-        except BaseException:
-            with suppress(OSError):
-                temporary.unlink()
-            raise
         return card
 
     def read(self, sha256: str) -> Iterator[bytes]:
@@ -88,19 +128,12 @@ class FileArtifacts:
 
     def write_sidecar(self, sha256: str, data: bytes) -> None:
         place = self._sidecar(sha256)
-        with suppress(OSError):
-            handle, temporary = self._new_temporary()
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                with _locked(place.parent):  # nothing is left of an artifact that was deleted while it was read
-                    if self._place(sha256).is_file():
-                        temporary.replace(place)
-                    else:
-                        temporary.unlink()
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        with suppress(OSError), _Temporary(self._folder) as temporary:
+            with os.fdopen(temporary.handle, "wb", closefd=False) as file:
+                file.write(data)
+            with _locked(place.parent):  # nothing is left of an artifact that was deleted while it was read
+                if self._place(sha256).is_file():
+                    temporary.rename(place)
 
     def delete(self, sha256: str, *, unless_put_after_ms: int) -> bool:
         place = self._place(sha256)
@@ -130,30 +163,42 @@ class FileArtifacts:
         with self._plain_errors():
             if not mark.exists():
                 self._make(self._folder)
-                handle, temporary = self._new_temporary()
-                try:
-                    with os.fdopen(handle, "w") as file:
+                with _Temporary(self._folder) as temporary:
+                    with os.fdopen(temporary.handle, "w", closefd=False) as file:
                         file.write(store)
                         file.flush()
                         sync_file(file.fileno())
                     with suppress(FileExistsError):
-                        os.link(temporary, mark)
-                finally:
-                    temporary.unlink(missing_ok=True)
+                        os.link(temporary.path, mark)
                 sync_folder(self._folder)
             return mark.read_text()
 
     def strays(self) -> list[Path]:
         """Return the temporary files that no living writer has locked."""
-        found = sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
-        return [path for path in found if _is_abandoned(path)]
+        with self._plain_errors():
+            found = [path for path in self._temporaries() if _is_abandoned(path)]
+            if found:
+                time.sleep(_SETTLED_S)
+            return [path for path in found if _is_abandoned(path)]
 
     def sweep(self) -> int:
-        """Remove the files that dead writers left behind, and return how many there were."""
-        strays = self.strays()
-        for stray in strays:
-            stray.unlink(missing_ok=True)
-        return len(strays)
+        """Remove the files that dead writers left behind, and return how many there were. `StoreError` if one cannot be removed,
+        when all others are."""
+        removed, failed = 0, list[OSError]()
+        for path in self._temporaries():
+            try:
+                removed += _is_abandoned(path, remove=True)
+            except OSError as error:
+                failed.append(error)
+        if failed:
+            raise StoreError(
+                f"{self._folder}: {len(failed):,} files of results that were being written when their process ended could not be "
+                f"removed ({failed[0]}). Check the folder and its owner; `foveal store vacuum` tries again."
+            )
+        return removed
+
+    def _temporaries(self) -> list[Path]:
+        return sorted(self._folder.glob(TEMPORARY + "*")) if self._folder.is_dir() else []
 
     def _place(self, sha256: str) -> Path:
         check_artifact(sha256)
@@ -176,15 +221,6 @@ class FileArtifacts:
             folder.mkdir(OWNER_FOLDER, exist_ok=True)
             sync_folder(folder.parent)
             self._durable.add(folder)
-
-    def _new_temporary(self) -> tuple[int, Path]:
-        while True:
-            path = self._folder / f"{TEMPORARY}{os.getpid()}-{secrets.token_hex(8)}"
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), OWNER_ONLY)
-            # Between opening and locking, a sweep may have taken it for abandoned.
-            if _lock(handle) and os.fstat(handle).st_nlink:
-                return handle, path
-            os.close(handle)
 
     def _write(self, handle: int, chunks: Iterable[bytes]) -> ArtifactCard:
         tally = CardBuilder()
@@ -242,10 +278,24 @@ def unproven(artifacts: Artifacts, name: str) -> Iterator[bytes]:
         at += len(piece)
 
 
+RENAMES_OPEN = sys.platform != "win32"
+"""Whether a file that is open can be renamed and removed."""
+
 if sys.platform == "win32":
 
     def _lock(handle: int) -> bool:
         return True  # an open file cannot be removed there, which serves as well
+
+    def _is_abandoned(path: Path, *, remove: bool = False) -> bool:
+        """Return whether nobody writes a file, and remove it."""
+        if not path.exists():
+            return False
+        try:
+            if remove:
+                path.unlink()
+        except OSError:
+            return False
+        return True
 
     @contextmanager
     def _locked(folder: Path) -> Generator[None]:
@@ -261,6 +311,20 @@ else:
             return False
         return True
 
+    def _is_abandoned(path: Path, *, remove: bool = False) -> bool:
+        """Return whether no living writer has locked a file, and remove it under a lock of our own: so none can get one then."""
+        try:
+            handle = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            is_free = _lock(handle) and path.exists()  # it may have got its name since it was opened
+            if is_free and remove:
+                path.unlink(missing_ok=True)
+            return is_free
+        finally:
+            os.close(handle)
+
     @contextmanager
     def _locked(folder: Path) -> Generator[None]:
         """Lock a folder; one of a network may know no locks, and is used without."""
@@ -271,17 +335,6 @@ else:
             yield
         finally:
             os.close(handle)
-
-
-def _is_abandoned(path: Path) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        return _lock(handle)
-    finally:
-        os.close(handle)
 
 
 def _translated(error: OSError, folder: Path) -> StoreError:

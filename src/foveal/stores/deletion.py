@@ -13,7 +13,7 @@ import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
 from foveal.stores.readable_cards import readable_cards
-from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unnamed
+from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unfinished, remove_unnamed
 from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
 _CHILD = "/"
@@ -141,16 +141,18 @@ def _delete(store: Store, list_doomed: Callable[[], list[SessionCard]], *, takeo
 def _finish(
     store: Store, names: list[str], tombstones: list[Tombstone], artifacts: NamedArtifacts, problem: StoreError | None
 ) -> Deletion:
-    """Remove the artifacts of sessions that are deleted; then raise the problem that their deletion had."""
+    """Remove the artifacts of sessions that are deleted, and what killed processes have left of any that they were putting, which
+    may be theirs; then raise the problem that their deletion had."""
     swept = Sweep(0, ())
     try:
         swept = remove_unnamed(store, artifacts.found) if artifacts.found else swept
     except StoreError as error:
         advice = "`foveal store vacuum` removes those that no session names, after a day"
         swept = Sweep(0, (f"Artifacts of the deleted sessions may be left ({error}). {advice}.",))
+    unfinished = remove_unfinished(store)
     if problem is not None:
         raise problem
-    left = list(swept.left)
+    left = [*swept.left, *unfinished]
     if artifacts.unread:
         left.append(
             f"Artifacts may be left, because {artifacts.why_unread()}: it was deleted, and which ones it named is not known. "

@@ -150,9 +150,11 @@ def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -
 
     Scope, labels and times come with it: it expires when the original would.
     """
+    if name is not None:
+        check_session(name)
     start = stream.tell()
     portrait = verify_export(stream)
-    session = name or portrait.session
+    session = portrait.session if name is None else name
     stream.seek(start)
     drafts: list[Draft] = []  # all of them, for one commit
     with _new_session(store, session, secret=_secret(portrait), scope=portrait.scope) as writer:

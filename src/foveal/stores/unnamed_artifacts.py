@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from foveal.stores.artifacts import FileArtifacts
 from foveal.stores.format import ENCRYPTED
 from foveal.stores.port import KeptArtifact, Store
 from foveal.stores.references import artifacts_named
@@ -23,6 +24,10 @@ GRACE_MS = 24 * 3_600_000
 
 SETTLING_MS = 60_000
 """Age of an artifact from which a session that is open has named it: an append waits for a store for half as long at most."""
+
+
+_ANY = "0" * 64
+"""The name of an artifact that is there or not: asked for the places in which any may lie."""
 
 
 class Sweep(msgspec.Struct, frozen=True):
@@ -118,6 +123,19 @@ def remove_unnamed(store: Store, doomed: Mapping[str, tuple[KeptArtifact, int]])
         for error in failed[:1]
     ]
     return Sweep(removed, tuple(left), newer)
+
+
+def remove_unfinished(store: Store) -> tuple[str, ...]:
+    """Remove the files of artifacts that were being put when their process was killed, whose bytes no name tells, and return why
+    some of them are left: sentences for people."""
+    left = list[str]()
+    for place in {id(one.place): one.place for one in store.artifacts.kept(_ANY)}.values():
+        if isinstance(place, FileArtifacts):
+            try:
+                place.sweep()
+            except StoreError as error:
+                left.append(f"Bytes of the deleted sessions may be left: {error}")
+    return tuple(left)
 
 
 def vacuum_store(store: Store) -> Sweep:

@@ -334,6 +334,47 @@ def test_an_index_that_is_removed_while_it_is_searched_is_opened_again(tmp_path:
     assert len(tries) == 6
 
 
+def test_an_index_whose_place_a_file_of_the_same_number_takes_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems give the number of a removed file to the next one: it is no file that may not be written."""
+    place, tries = shelf.FileIndex(tmp_path / "store.db.index" / "a.db"), list[int]()
+    monkeypatch.setattr(shelf.FileIndex, "_inode", lambda _: 7)
+
+    def job(db: Database) -> str:
+        tries.append(len(tries))
+        if len(tries) == 1:
+            Path(place.place).unlink()
+        db.execute("UPDATE progress SET seq = seq + 1")
+        return "found"
+
+    assert index.with_index(place, job) == "found"
+    assert len(tries) == 2
+
+
+def test_an_index_that_is_removed_while_it_is_emptied_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that has found it damaged goes on with a new one."""
+    place, tries = shelf.FileIndex(tmp_path / "store.db.index" / "a.db"), list[int]()
+    is_empty = shelf._is_empty
+
+    def removing(db: Database) -> bool:
+        is_no_use = is_empty(db)
+        Path(place.place).unlink()
+        return is_no_use
+
+    def job(_db: Database) -> str:
+        tries.append(len(tries))
+        if len(tries) == 1:
+            raise index.Stale("it looks damaged")
+        return "found"
+
+    monkeypatch.setattr(shelf, "_is_empty", removing)
+    assert index.with_index(place, job) == "found"
+    assert len(tries) == 2
+
+
 def test_an_index_that_is_removed_again_and_again_is_told_to_be_in_use(tmp_path: Path) -> None:
     """Neither the disk nor the index is said to be damaged."""
     place = shelf.FileIndex(tmp_path / "store.db.index" / "a.db")

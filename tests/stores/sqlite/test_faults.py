@@ -223,6 +223,20 @@ def test_a_deletion_for_which_there_is_no_space_says_that_the_session_is_deleted
     assert left == "['stays']"
 
 
+def test_a_vacuum_that_is_kept_from_the_file_does_not_speak_of_a_deletion(path: Path) -> None:
+    """Nothing was deleted by it: it says what is left and how that goes."""
+    store, other = SqliteStore(path, busy_timeout_s=0.01), apsw.Connection(str(path))
+    store.acquire("s").release()
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy, match="could not be written anew: other processes use it") as told:
+        store.vacuum()
+    assert "cannot be read any more" not in str(told.value)
+    assert "when it is run again" in str(told.value)
+    other.close()
+    store.vacuum()
+    store.close()
+
+
 def test_a_lease_that_cannot_be_renewed_on_a_full_disk_is_tried_again_after_a_pause(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,6 +48,17 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert str(tmp_path) in str(refusal.value)
 
 
+@pytest.mark.parametrize("may_be_read_only", [False, True])
+@pytest.mark.parametrize("place", ["/", "x" * 300, "x" * 250, "x" * 5000], ids=len)
+def test_a_place_that_can_have_no_store_is_an_error_of_the_store(
+    tmp_path: Path, place: str, *, may_be_read_only: bool
+) -> None:
+    """The root of all folders has no name to put anything beside, and names have an end."""
+    with pytest.raises(StoreError, match=r"is a folder|is not a path that can be opened") as refusal:
+        SqliteStore(tmp_path / place, may_be_read_only=may_be_read_only)
+    assert len(str(refusal.value)) < 500
+
+
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     """Nothing is made on the way."""
     with pytest.raises(StoreError, match="does not exist"):

@@ -1,7 +1,8 @@
 """Connections to SQLite, with types."""
 
+import os
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import cast
@@ -18,9 +19,15 @@ CREATE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 def resolved(path: str | PathLike[str]) -> Path:
     """Return the place of a store's file, whichever symbolic links lead to it."""
     try:
-        return Path(path).resolve()
+        place = Path(path).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            os.lstat(f"{place}-journal")  # the longest name that SQLite gives to a file beside it
     except (OSError, RuntimeError, ValueError) as error:
-        raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StoreError(f"{path!r:.200} is not a path that can be opened: {reason}.") from error
+    if not place.name:
+        raise StoreError(f"{place} is a folder; a store is a file. Name a file in it.")
+    return place
 
 
 def connect(path: Path | str, *, flags: int = CREATE) -> Database:
@@ -55,3 +62,14 @@ def transaction(db: Database) -> Generator[None]:
         if db.in_transaction:
             db.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def reading(db: Database) -> Generator[None]:
+    """Read all within as of one moment: that of the first statement. The WAL is not begun anew until the end."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if db.in_transaction:  # some errors have ended it
+            db.execute("ROLLBACK")

@@ -137,28 +137,16 @@ class FileIndex:
         self._path.parent.mkdir(OWNER_FOLDER, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY))
-        known = self._inode()
-        try:
-            with self._connected() as db:
-                # A killed process leaves a sound file, as does a power cut with nearly every disk; damage is found and mended.
-                for setting in (
-                    "synchronous = NORMAL",
-                    "trusted_schema = OFF",
-                    "cell_size_check = ON",
-                    "cache_size = -32000",
-                ):
-                    db.execute("PRAGMA " + setting)
-                yield db
-        except (apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError) as error:
-            if self._inode() == known:
-                raise
-            raise IndexRemoved(self.place) from error
-
-    def _inode(self) -> int | None:
-        try:
-            return self._path.stat().st_ino
-        except FileNotFoundError:
-            return None
+        with self._connected() as db:
+            # A killed process leaves a sound file, as does a power cut with nearly every disk; damage is found and mended.
+            for setting in (
+                "synchronous = NORMAL",
+                "trusted_schema = OFF",
+                "cell_size_check = ON",
+                "cache_size = -32000",
+            ):
+                db.execute("PRAGMA " + setting)
+            yield db
 
     def clear(self) -> None:
         """Reset the file in SQLite's own way, under its own locks, so that other processes may have it open."""
@@ -169,12 +157,26 @@ class FileIndex:
 
     @contextmanager
     def _connected(self) -> Generator[Database]:
-        db = connect(self._path)
+        known = self._inode()
         try:
-            db.set_busy_timeout(round(BUSY_S * 1000))
-            yield db
-        finally:
-            db.close(True)
+            db = connect(self._path)
+            try:
+                db.set_busy_timeout(round(BUSY_S * 1000))
+                yield db
+            finally:
+                db.close(True)
+        except (apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError) as error:
+            # The number says nothing if a new file has got that of the removed one; then SQLite has said that it was moved.
+            is_moved = getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED
+            if self._inode() == known and not is_moved:
+                raise
+            raise IndexRemoved(self.place) from error
+
+    def _inode(self) -> int | None:
+        try:
+            return self._path.stat().st_ino
+        except FileNotFoundError:
+            return None
 
 
 class MemoryIndex:

@@ -47,7 +47,7 @@ from foveal.stores.port import (
 )
 from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import transactions
-from foveal.stores.sqlite.connection import resolved
+from foveal.stores.sqlite.connection import reading, resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
 from foveal.stores.sqlite.group_commit import GroupCommit
 from foveal.stores.sqlite.index import (
@@ -290,7 +290,7 @@ class SqliteStore:
         left = remove_indexes(self.path, (*sessions, *map(scope_key, sorted(scopes)), INDEX_OF_ALL))
         remains = IndexLeft(left, str(self.path), gone) if left else None
         try:
-            self._write_anew()
+            self._write_anew(is_deletion=True)
         except (StoreBusy, StoreFull) as error:
             if remains is None:
                 raise
@@ -323,7 +323,7 @@ class SqliteStore:
     def vacuum(self) -> None:
         """Write the file anew, without the space of deleted rows, and remove what dead writers and deletions left beside it:
         indexes of sessions that are not there, and those of scopes and of all, which may have words of such sessions."""
-        self._write_anew()
+        self._write_anew(is_deletion=False)
         self.artifacts.sweep()
         try:
             found = list_index_files(self.path)
@@ -362,16 +362,22 @@ class SqliteStore:
     ) -> None:
         self.close()
 
-    def _write_anew(self) -> None:
-        """Write the file anew, without the remains of what was deleted; the error says that the deletion itself is done."""
+    def _write_anew(self, *, is_deletion: bool) -> None:
+        """Write the file anew, without the remains of what was deleted; the error of a deletion says that it is done itself."""
         try:
             self._commits.run_alone(self._scrub)
             self._commits.run(lambda db: transactions.touch(db, self.path, _now_ms()))
         except (StoreBusy, StoreFull) as error:
             reason = "other processes use it" if isinstance(error, StoreBusy) else "there is no space for that"
+            said = (
+                "what was deleted cannot be read any more, but bytes of it"
+                if is_deletion
+                else "bytes of deleted sessions"
+            )
+            again = ", as does the next deletion" if is_deletion else " when it is run again"
             raise type(error)(
-                f"{self.path}: what was deleted cannot be read any more, but bytes of it may be in the file and its -wal, which "
-                f"could not be written anew: {reason}. `foveal store vacuum {self.path}` removes them, as does the next deletion."
+                f"{self.path}: {said} may be in the file and its -wal, which could "
+                f"not be written anew: {reason}. `foveal store vacuum {self.path}` removes them{again}."
             ) from error
 
     def _scrub(self, db: Database) -> None:
@@ -423,7 +429,8 @@ class SqliteStore:
 
     @contextmanager
     def _tables(self) -> Generator[Tables]:
-        with self._reader() as db:
+        """Give the tables as they are at one moment: what several statements say of them is compared, while others write."""
+        with self._reader() as db, reading(db):
             yield Tables(db, self.path)
 
     @contextmanager
