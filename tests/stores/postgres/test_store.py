@@ -904,6 +904,17 @@ def test_a_vacuum_removes_what_dead_writers_left_in_a_folder(opened: Opened, tmp
     assert not left.exists()
 
 
+def test_a_deletion_removes_what_dead_writers_left_in_a_folder(opened: Opened, tmp_path: Path) -> None:
+    """It may be of the session that is deleted: beside a database as beside a file."""
+    store = opened(artifacts=tmp_path / "artifacts")
+    store.artifacts.put([b"x"])
+    left = tmp_path / "artifacts" / "tmp-99999-deadbeef"
+    left.write_bytes(b"of a dead writer")
+    store.acquire("goes").release()
+    assert delete_sessions(store, ["goes"]).left == ()
+    assert not left.exists()
+
+
 def test_an_encrypted_database_is_backed_up_with_its_keys(
     server: PostgresServer,
     schema: str,
