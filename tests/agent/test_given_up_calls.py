@@ -153,7 +153,8 @@ def test_calls_of_a_cancelled_run_are_told_as_they_are(store, rests):
     async def send() -> str:
         """Send."""
         began.set()
-        return await asyncio.Event().wait() or ""
+        await asyncio.Event().wait()
+        return ""
 
     model = FakeModel(says("", ("deploy", {}), ("send", {}), ("book", {})), says("I see."))
     agent = agent_with(model, deploy, send, book)

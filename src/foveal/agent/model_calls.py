@@ -105,13 +105,14 @@ class ModelCall:
     def partial(self) -> tuple[Message | Usage | CallUnbilled, ...]:
         """Return the part of a reply that has come: its words, if it has some, and its bill."""
         message = self.words()
-        return (*message, self._bill(self._come())) if self._is_asking else message
+        return (*message, *self._bill(self._come())) if self._is_asking else message
 
-    def _bill(self, reply: WireReply | None) -> Usage | CallUnbilled:
-        """Return the bill of an attempt: its tokens, or that nobody has told them. What a provider counts before the end of a
-        reply is not what it bills."""
-        usage = reply.usage if reply is not None and self.stop == "done" else None
-        return CallUnbilled(self._model) if usage is None else self._billed(usage)
+    def _bill(self, reply: WireReply | None) -> tuple[Usage | CallUnbilled, ...]:
+        """Return the bill of an attempt: its tokens, or that nobody has told them; both if they were told before the end of the
+        reply, when there may be more."""
+        usage = reply.usage if reply is not None else None
+        told = () if usage is None else (self._billed(usage),)
+        return told if told and self.stop == "done" else (*told, CallUnbilled(self._model))
 
     @property
     def unbilled(self) -> tuple[CallUnbilled, ...]:
@@ -119,9 +120,9 @@ class ModelCall:
         return () if self.usage is not None else (CallUnbilled(self._model),)
 
     @property
-    def bills(self) -> tuple[Usage | CallUnbilled]:
+    def bills(self) -> tuple[Usage | CallUnbilled, ...]:
         """The bill of a reply that is not kept."""
-        return (self._bill(self.reply),)
+        return self._bill(self.reply)
 
     def words(self) -> tuple[Message, ...]:
         """Return the words of a reply that has failed or was given up, as one that was cut off; nothing if it has none."""
@@ -181,7 +182,7 @@ class ModelCall:
             except Exception as raised:
                 self._is_asking = False
                 if is_answered or isinstance(raised, GivenUp) or may_be_billed(raised):
-                    self.lost.append(self._bill(self._come()))
+                    self.lost.extend(self._bill(self._come()))
                 error = _broken(raised) if is_answered or isinstance(raised, JSONDecodeError) else raised
                 if fault_class(error) != "transient" or attempt > self._attempts:
                     raise failed(self._model, error) from error  # the cause says by how much a prompt is too long
