@@ -268,6 +268,17 @@ def test_every_flip_in_the_first_page_names_the_repair(filled: Path) -> None:
             Path(f"{filled}{name}").unlink(missing_ok=True)
 
 
+def test_a_changed_definition_of_a_table_names_the_repair(filled: Path) -> None:
+    """One changed byte of it may make SQLite refuse each new row."""
+    with apsw.Connection(str(filled)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = replace(sql, 'place >> 32', 'place || 32') WHERE name = 'entries'")
+        assert db.changes() == 1
+    db.close()
+    with SqliteStore(filled) as store, pytest.raises(StoreCorrupt, match="foveal doctor"):
+        store.acquire("new").append([Draft("next", None, 1, "user", b"{}")])
+
+
 def test_an_entry_that_its_index_misplaces_is_not_said_to_be_absent(filled: Path) -> None:
     """A flip in any byte of the index's key (session, id or place) is an error, and never "no such entry"."""
     whole = filled.read_bytes()

@@ -33,7 +33,7 @@ def translated(
             return StoreCorrupt(str(path), f"a text column holds other bytes ({error})", str(path))
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreCorrupt(str(path), f"SQLite found damage ({error})", str(path))
-        case apsw.SQLError():
+        case apsw.SQLError() | apsw.ConstraintError():
             return StoreCorrupt(str(path), f"its tables are not those of a store ({error})", str(path))
         case apsw.ReadOnlyError() | apsw.CantOpenError() | apsw.PermissionsError():
             return StoreError(
