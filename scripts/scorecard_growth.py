@@ -307,7 +307,7 @@ FIGURES = (
         "sessions of an SQLite file, of which one of 25 makes a call in 16 threads: no error, at most half as many steps of "
         "SQLite again for each as among a fifth, and 1.5 GB",
         many_sessions,
-        60,
+        150,
         100_000,
         {"catalogue read": Plant(_read_catalogue, "steps of SQLite")},
         is_alone=True,
