@@ -251,7 +251,7 @@ async def _all_at_once(url: str, keys: range, salt: str, failures: Failures) -> 
             foreign = {int(number) for number in CANARY.findall(reply.text)} - {key}
             if foreign or reply.status_code != 200:
                 failures.append(
-                    f"key {key} is answered {reply.status_code} by {path}, with bytes of {sorted(foreign)[:3]}"
+                    f"key {key} is answered {reply.status_code} by {path}, with bytes of {sorted(foreign)[:3]}: {reply.text:.200}"
                 )
 
         async def live(key: int) -> None:
