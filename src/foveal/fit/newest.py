@@ -24,6 +24,8 @@ _FRAME_TOKENS = 24
 
 _ROUNDS = 4
 """Stand-ins come out a little smaller or larger than asked for: the rest is shared out again."""
+_SLACK_TOKENS = 8
+"""Tokens by which each round asks for more than the last one: a stand-in that was a token too long would come out as it was."""
 
 
 def least_size(scene: Scene, atoms: list[Atom]) -> Size:
@@ -44,14 +46,11 @@ def shorten_newest(scene: Scene, before: View, limit: Size) -> Iterator[PartFold
 
     `before` is the view without any fold of this batch, from which the parts are cut.
     """
-    for _ in range(_ROUNDS):
+    for number in range(_ROUNDS):
         excess = scene.view.size.tokens - limit.tokens
         if excess <= 0:
             break
-        found = list(_cut_to(scene, before, excess))
-        if not found:
-            break
-        yield from found
+        yield from _cut_to(scene, before, excess + number * _SLACK_TOKENS)
     left = [part for atom in scene.newest for part in shown_parts(atom) if not part[0].pinned]
     for item, i, shown, call in sorted(
         left, key=lambda part: -part[2].size.tokens
