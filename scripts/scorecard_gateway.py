@@ -56,7 +56,7 @@ class Running(NamedTuple):
 def _gateway(limit: int = 10_000, **options: Any) -> Iterator[Running]:
     """Start a gateway before a provider that answers everything."""
     os.environ["NO_PROXY"] = "127.0.0.1"
-    with ScriptedProvider(improvise=lambda _request: Turn("Well.")) as provider:
+    with ScriptedProvider(improvise=lambda _request: Turn("Well."), keep=1) as provider:
         upstreams: dict[str, str] = dict.fromkeys(routes.UPSTREAMS, provider.url)
         app = Gateway(MemoryStore(), Policy(max_context_tokens=limit), upstreams=upstreams, **options)
         with served(app) as url:

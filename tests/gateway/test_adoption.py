@@ -149,3 +149,36 @@ def test_a_list_is_read_once_and_other_conversations_are_not_looked_at(monkeypat
     with foveal.Session(store, f"main-{50:016x}", model="gpt-5") as session:
         session.follow(told[:2])
     assert adoption.adopt(store, f"main-{99:016x}", told, **given) == f"main-{50:016x}"
+
+
+def test_a_name_that_many_bear_costs_no_more_than_a_name_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hundred used last are compared, and none of a name that more sessions bear than one conversation ever would."""
+    store = open_store()
+    told = [foveal.user("Go."), foveal.assistant("Well."), foveal.user("On.")]
+
+    def begin(number: int, reply: str) -> str:
+        name = f"main-{number:016x}"
+        with foveal.Session(store, name, model="gpt-5") as session:
+            session.follow([foveal.user("Go."), foveal.assistant(reply)])
+        return name
+
+    read: list[str] = []
+    rows = store.rows
+    given = {"dialect": find_dialect("openai_chat"), "model": "gpt-5"}
+    for number in range(150):
+        store.backdate(begin(number, f"Well {number}."), created_ms=number, updated_ms=number)
+    owned = begin(500, "Well.")
+    monkeypatch.setattr(store, "rows", lambda name, **more: read.append(name) or rows(name, **more))
+
+    assert adoption.adopt(store, f"main-{999:016x}", told, **given) == owned
+    assert read == [owned]
+    read.clear()
+    assert adoption.adopt(store, f"main-{998:016x}", [foveal.user("Go."), foveal.assistant("No.")], **given).endswith(
+        "3e6"
+    )
+    assert len(read) == 100
+
+    monkeypatch.setattr(adoption, "MOST_OF_A_NAME", 150)
+    read.clear()
+    assert adoption.adopt(store, f"main-{997:016x}", told, **given) == f"main-{997:016x}"
+    assert read == []

@@ -24,6 +24,11 @@ _ID = "goes-on-in"
 _TEXT = "the conversation goes on in session "
 _KEYED = re.compile(r"(.+)-[0-9a-f]{16}\Z", re.DOTALL)
 
+MOST_OF_A_NAME = 1_000
+"""Sessions under one name and different keys among which the one that goes on is looked for."""
+_MOST_COMPARED = 100
+"""Sessions of them whose entries are compared with a client's list."""
+
 
 def continued_in(store: Store, name: str) -> str:
     """Return the name of the session that a stored one goes on in: its own, unless it was made by an adoption."""
@@ -53,14 +58,15 @@ def adopt(store: Store, name: str, given: Sequence[ListedMessage], *, dialect: D
 
 
 def _same_names(store: Store, conversation: str) -> list[SessionCard]:
-    """Return the sessions of a conversation under all keys, without those that only point to another; the one used last first."""
-    found: list[SessionCard] = []
-    while page := store.page(prefix=f"{conversation}-", after=found[-1].id if found else ""):
-        found += page
+    """Return the sessions of a conversation under all keys that were used last, the newest first, without those that only point
+    to another. None of a name that too many bear: it names no conversation, and looking at all would take ever longer."""
+    found = store.page(prefix=f"{conversation}-", limit=MOST_OF_A_NAME + 1)
+    if len(found) > MOST_OF_A_NAME:
+        return []
     begun = (
         card for card in found if card.entries > 1 and (keyed := _KEYED.match(card.id)) and keyed[1] == conversation
     )
-    return sorted(begun, key=lambda card: -card.updated_ms)
+    return sorted(begun, key=lambda card: -card.updated_ms)[:_MOST_COMPARED]
 
 
 def _mark(store: Store, name: str, target: str) -> None:

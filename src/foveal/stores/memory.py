@@ -3,7 +3,9 @@
 import secrets
 import threading
 import time
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from types import TracebackType
 from typing import Self
 
@@ -179,6 +181,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._logs: dict[str, _Log] = {}
+        self._names: list[str] = []
+        """The names of all sessions in order, for pages."""
         self.artifacts = MemoryArtifacts()
         self._indexes: dict[str, SearchIndex] = {}
         self._index_of_all: SearchIndex | None = None
@@ -205,6 +209,7 @@ class MemoryStore:
             check_same_scope(session, log and log.scope, scope)
             if log is None:
                 log = self._logs[session] = _Log(session, _now_ms())
+                insort(self._names, session)
                 log.secret = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
             elif not takeover:
                 _check_free(log)
@@ -266,9 +271,11 @@ class MemoryStore:
     ) -> list[SessionCard]:
         with self._lock:
             self._check_usable()
-            names = sorted(name for name in self._logs if name > after and name.startswith(prefix))
-            found = [name for name in names if tag is None or tag in self._logs[name].labels.tags]
-            return [self._logs[name].card() for name in found[: max(limit, 0)]]
+            first = max(bisect_right(self._names, after), bisect_left(self._names, prefix))
+            following = (self._logs[name] for name in islice(self._names, first, None))
+            of_prefix = takewhile(lambda log: log.id.startswith(prefix), following)
+            found = (log for log in of_prefix if tag is None or tag in log.labels.tags)
+            return [log.card() for log in islice(found, max(limit, 0))]
 
     def entitle(self, session: str, title: str | None) -> None:
         with self._lock:
@@ -306,7 +313,7 @@ class MemoryStore:
                 check_seen({log.id: len(log.rows) for log in logs}, self._logs, seen)
             for log in logs:
                 log.is_deleted = True
-                del self._logs[log.id]
+                del self._logs[log.id], self._names[bisect_left(self._names, log.id)]
                 self._indexes.pop(log.id, None)
                 if log.scope is not None:
                     self._scopes.setdefault(log.scope, _ScopeState()).drop(log.id)
