@@ -28,8 +28,9 @@ from foveal.stores.port import Artifacts, Draft, Row, SessionCard, Store, Tombst
 from foveal.stores.readable_cards import readable_cards
 from foveal.stores.references import artifacts_named
 from foveal.stores.rows import check_readable
-from foveal.stores.sqlite.backup import back_up, new_store_file
+from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine
+from foveal.stores.sqlite.new_file import new_store_file
 from foveal.values.errors import (
     BadInput,
     NotFound,

@@ -8,7 +8,7 @@ import pytest
 
 from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.port import Draft, Row
-from foveal.stores.sqlite import SqliteStore
+from foveal.stores.sqlite import SqliteStore, doctor
 from foveal.stores.sqlite.doctor import STRAY, examine, salvage, sweep
 from foveal.values.codec import decode, encode
 from foveal.values.entry import Note, user
@@ -215,6 +215,21 @@ def test_a_lost_artifact_is_reported_and_its_row_is_kept(filled: Path) -> None:
     lost.unlink()
     report = salvage(filled, filled.with_name("target.db"))
     assert (report.entries, report.artifacts, len(report.damage)) == (90, 8, 1)
+
+
+def test_a_salvage_that_is_interrupted_leaves_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of a store that had its name would be taken for all that is whole, and be in the way of the next salvage."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    target = filled.with_name("target.db")
+    with monkeypatch.context() as patch:
+        patch.setattr(doctor, "_salvage_artifacts", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            salvage(filled, target)
+    assert [file.name for file in filled.parent.iterdir() if "target" in file.name] == []
+    assert salvage(filled, target).damage == ()
 
 
 def test_an_existing_target_is_refused(filled: Path, tmp_path: Path) -> None:

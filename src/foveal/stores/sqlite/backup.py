@@ -1,19 +1,13 @@
 """Copies of a store that is in use: SQLite's online backup, and the artifacts that the copied logs name."""
 
-import glob
-import secrets
-import shutil
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-import apsw
 import msgspec
 
-from foveal.stores.artifacts import artifacts_folder, copy_unread, unproven
+from foveal.stores.artifacts import copy_unread, unproven
 from foveal.stores.database import Database
-from foveal.stores.disk import NO_SPACE, sync_folder
 from foveal.stores.examination import Report
 from foveal.stores.format import ENVELOPE
 from foveal.stores.port import Artifacts, SessionCard
@@ -21,50 +15,15 @@ from foveal.stores.references import artifacts_named
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import resolved, transaction
 from foveal.stores.sqlite.doctor import examine
-from foveal.stores.sqlite.opening import check_free, connect_new
+from foveal.stores.sqlite.new_file import new_store_file
+from foveal.stores.sqlite.opening import connect_new
 from foveal.stores.sqlite.records import update_record
 from foveal.stores.sqlite.tables import Tables
 from foveal.stores.unnamed_artifacts import NamedArtifacts
-from foveal.values.errors import NotFound, StoreCorrupt, StoreError, StoreFailed, StoreFull
+from foveal.values.errors import NotFound, StoreCorrupt, StoreError
 
 _ANY_TIME_MS = 1 << 62
 """Later than any time at which an artifact was put."""
-
-
-@contextmanager
-def new_store_file(target: str | PathLike[str]) -> Generator[Path]:
-    """Yield the path of a store to be made, which takes the name `target`, with its artifacts, when the block ends well;
-    otherwise nothing is left of it, unless the disk refuses to remove it. `BadInput` if there is something of that name, or a
-    companion of an earlier store."""
-    place = resolved(target)
-    check_free(place)
-    unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}.unfinished")
-    try:
-        with _plain_errors(place, unfinished):
-            yield unfinished
-            check_free(place)
-            if artifacts_folder(unfinished).exists():
-                artifacts_folder(unfinished).rename(artifacts_folder(place))
-            unfinished.rename(place)
-            sync_folder(place.parent)
-    finally:
-        for path in place.parent.glob(f"{glob.escape(unfinished.name)}*"):
-            with suppress(OSError):  # the error that comes from above says more
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-@contextmanager
-def _plain_errors(place: Path, unfinished: Path) -> Generator[None]:
-    """Raise errors of the disk as errors of a store that could not be made."""
-    try:
-        yield
-    except (OSError, apsw.Error) as error:
-        is_full = isinstance(error, apsw.FullError) or (isinstance(error, OSError) and error.errno in NO_SPACE)
-        reason = "no space is left" if is_full else f"{error}"
-        raise (StoreFull if is_full else StoreFailed)(
-            f"{place} could not be made: {reason}. Look at the disk, remove {unfinished}* and, if it is there, {place} with its "
-            "artifacts, and try again."
-        ) from error
 
 
 def back_up(path: str | PathLike[str], target: str | PathLike[str]) -> Report:

@@ -30,7 +30,8 @@ from foveal.stores.session_artifacts import plain_artifacts
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.connection import connect_memory, resolved
 from foveal.stores.sqlite.errors import BROKEN, check_version, translated
-from foveal.stores.sqlite.opening import check_free, connect_configured, identity, missing_wal, open_reader
+from foveal.stores.sqlite.new_file import new_store_file
+from foveal.stores.sqlite.opening import connect_configured, identity, missing_wal, open_reader
 from foveal.stores.sqlite.records import RECORD_COLUMNS, Record
 from foveal.stores.sqlite.row_checks import (
     LAYOUTS,
@@ -127,11 +128,11 @@ def examine(path: str | PathLike[str]) -> Report:
 
 
 def salvage(path: str | PathLike[str], target: str | PathLike[str]) -> Report:
-    """Copy everything that is whole into a new store at `target`. The original is only read."""
+    """Copy everything that is whole into a new store at `target`, which has its name only when it has all of that. The original
+    is only read."""
     place, copy = resolved(path), resolved(target)
-    check_free(copy)
     findings = _Findings()
-    with _opened(place) as (db, layout, problems), SqliteStore(copy) as store:
+    with new_store_file(copy) as file, _opened(place) as (db, layout, problems), SqliteStore(file) as store:
         for what in problems:
             findings.say(str(place), what)
         store.adopt([tombstone(raw) for raw in readable(db, TOMBSTONE_COLUMNS) if is_sealed(raw)])
