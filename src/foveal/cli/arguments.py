@@ -54,8 +54,8 @@ def store_place(named: str | None) -> Path | DatabaseAddress:
 
 
 def existing_place(named: str | None, how: str = "with --store FILE") -> Path | DatabaseAddress:
-    """Return the place of a store that exists; `NotFound` if there is none, and how to name one. A database says so itself
-    when it is opened."""
+    """Return the place of a store that exists; `NotFound` if there is none, and how to name one. A database says so when it
+    is opened as one that must exist."""
     place = store_place(named)
     if isinstance(place, Path):
         if not place.exists():
@@ -65,9 +65,9 @@ def existing_place(named: str | None, how: str = "with --store FILE") -> Path | 
     return place
 
 
-def open_place(place: Path | DatabaseAddress, *, may_be_read_only: bool = False) -> Store:
+def open_place(place: Path | DatabaseAddress, *, may_be_read_only: bool = False, must_exist: bool = False) -> Store:
     """Open the store of a place, with the keys that $FOVEAL_KEYS names and for the tenant in $FOVEAL_TENANT."""
-    return open_store(place, may_be_read_only=may_be_read_only, **private_options())
+    return open_store(place, may_be_read_only=may_be_read_only, must_exist=must_exist, **private_options())
 
 
 def private_options() -> dict[str, str | None]:
@@ -76,8 +76,8 @@ def private_options() -> dict[str, str | None]:
 
 
 def existing_store(named: str | None) -> Store:
-    """Return the store of this place, for a `with` block. Never creates a file, and reads one that cannot be written."""
-    return open_place(existing_place(named), may_be_read_only=True)
+    """Return the store of this place, for a `with` block. Never makes a store, and reads one that cannot be written."""
+    return open_place(existing_place(named), may_be_read_only=True, must_exist=True)
 
 
 def command_line() -> str:

@@ -52,11 +52,16 @@ def run(args: Namespace, out: Output) -> int:
     )
 
 
+def _existing(args: Namespace) -> Path | DatabaseAddress:
+    words = "FILE TARGET" if args.verb in _TARGETED else "FILE"
+    return existing_place(args.place, f"as in `foveal store {args.verb} {words}`")
+
+
 def _migrate(args: Namespace, out: Output) -> int:
-    place, target = existing_place(args.place), store_place(args.target)
+    place, target = _existing(args), store_place(args.target)
     if _are_same(place, target):
         raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
-    with open_place(place, may_be_read_only=True) as old, open_place(target) as new:
+    with open_place(place, may_be_read_only=True, must_exist=True) as old, open_place(target) as new:
         done = move_sessions(old, new)
     if out.is_json:
         out.document(msgspec.to_builtins(done))
@@ -109,13 +114,11 @@ def _are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> 
 
 
 def _backup(args: Namespace, out: Output) -> int:
-    return _report(copy_store(existing_place(args.place), args.target, **private_options()), out)
+    return _report(copy_store(_existing(args), args.target, **private_options()), out)
 
 
 def _doctor(args: Namespace, out: Output) -> int:
-    return _report(
-        examine_place(existing_place(args.place, f"as in `foveal store {args.verb} FILE`"), **private_options()), out
-    )
+    return _report(examine_place(_existing(args), **private_options()), out)
 
 
 def _report(found: Report, out: Output) -> int:
@@ -127,8 +130,8 @@ def _report(found: Report, out: Output) -> int:
 
 
 def _stats(args: Namespace, out: Output) -> int:
-    place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
-    with open_place(place, may_be_read_only=True) as store:
+    place = _existing(args)
+    with open_place(place, may_be_read_only=True, must_exist=True) as store:
         found = store.stats()
     if out.is_json:
         out.document(msgspec.to_builtins(found))
@@ -142,8 +145,8 @@ def _stats(args: Namespace, out: Output) -> int:
 
 
 def _vacuum(args: Namespace, out: Output) -> int:
-    place = existing_place(args.place, f"as in `foveal store {args.verb} FILE`")
-    with open_place(place) as store:
+    place = _existing(args)
+    with open_place(place, must_exist=True) as store:
         before = sum(store.stats().sizes.values())
         swept = vacuum_store(store)
         after = sum(store.stats().sizes.values())

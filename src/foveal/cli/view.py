@@ -99,7 +99,7 @@ def _opened_store(args: Namespace) -> Generator[StoredSessions | None]:
                 f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
             )
     place = existing_place(args.store)
-    with open_place(place, may_be_read_only=True) as store:
+    with open_place(place, may_be_read_only=True, must_exist=True) as store:
         stored = StoredSessions(store, str(place), args.target, [_compared(args)] if args.compare else [])
         if not args.live and not store.cards():
             raise NotFound(f"there is no session in {place} yet")

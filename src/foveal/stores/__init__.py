@@ -9,7 +9,7 @@ from foveal.stores import sqlite
 from foveal.stores.memory import MemoryStore
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
-from foveal.values.errors import BadInput, MissingExtra
+from foveal.values.errors import BadInput, MissingExtra, NotFound
 
 if TYPE_CHECKING:
     from foveal.stores.keys import Keys
@@ -24,8 +24,9 @@ def open_store(
     tenant: str | None = None,
     keys: "Keys | str | Path | None" = None,
     may_be_read_only: bool = False,
+    must_exist: bool = False,
 ) -> Store:
-    """Open the store at a place, made if it is new.
+    """Open the store at a place, made if it is new, unless it `must_exist`.
 
     `agent.db` and `sqlite:///agent.db` are an SQLite file, `postgresql://…` is a database for many processes and machines, and
     ":memory:" is a store that ends with the process. The artifacts of a database may lie elsewhere: in a bucket
@@ -41,7 +42,7 @@ def open_store(
         raise MissingExtra("A store with tenants or keys", "keys")
     if isinstance(keys, str | Path):
         keys = import_module("foveal.stores.keys").read_keys(keys)
-    store = _open(place, artifacts, may_be_read_only=may_be_read_only)
+    store = _open(place, artifacts, may_be_read_only=may_be_read_only, must_exist=must_exist)
     if tenant is None and keys is None:
         return store
     try:
@@ -51,13 +52,19 @@ def open_store(
         raise
 
 
-def _open(place: str | Path | DatabaseAddress, artifacts: str | Path | None, *, may_be_read_only: bool) -> Store:
+def _open(
+    place: str | Path | DatabaseAddress, artifacts: str | Path | None, *, may_be_read_only: bool, must_exist: bool
+) -> Store:
     found = place if isinstance(place, DatabaseAddress) else find_place(place)
     if isinstance(found, Path):
         if artifacts is not None:
             raise BadInput(f"artifacts={str(artifacts)!r}: only a store in PostgreSQL keeps its artifacts elsewhere")
         is_memory = str(found) == ":memory:"
+        if must_exist and not is_memory and not found.exists():
+            raise NotFound(f"there is no store at {found}")
         return MemoryStore() if is_memory else sqlite.SqliteStore(found, may_be_read_only=may_be_read_only)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
-    return import_module("foveal.stores.postgres.store").PostgresStore(found.url, artifacts=artifacts)
+    return import_module("foveal.stores.postgres.store").PostgresStore(
+        found.url, artifacts=artifacts, must_exist=must_exist
+    )

@@ -103,7 +103,10 @@ def copy_store(
     target = str(find_file(target))
     if isinstance(place, Path) and tenant is None:
         return back_up(place, target)
-    with new_store_file(target) as file, open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as source:
+    with (
+        new_store_file(target) as file,
+        open_store(place, keys=keys, tenant=tenant, may_be_read_only=True, must_exist=True) as source,
+    ):
         _check_keys(source)  # before anything is made
         with open_store(file, keys=keys, tenant=tenant) as copy:
             done = move_sessions(source, copy, holds=False)
@@ -120,7 +123,7 @@ def examine_place(place: Path | DatabaseAddress, *, keys: str | None = None, ten
         return examine(place)
     found = examine(place) if isinstance(place, Path) else None
     if found is None or not found.damage:
-        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True, must_exist=True) as store:
             return examine_store(store, str(place))
     return found if tenant is None else _examined_for(tenant, place, keys)  # without a tenant: it may not open
 
@@ -129,7 +132,7 @@ def _examined_for(tenant: str, place: Path | DatabaseAddress, keys: str | None) 
     """Examine the sessions of a tenant in a damaged file, as far as it can be read."""
     what = "the file is damaged, in sessions of this tenant or elsewhere; `foveal doctor` without a tenant says where"
     try:
-        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True) as store:
+        with open_store(place, keys=keys, tenant=tenant, may_be_read_only=True, must_exist=True) as store:
             own = examine_store(store, str(place))
     except StoreCorrupt:
         own = Report(str(place), 0, 0, 0, ())

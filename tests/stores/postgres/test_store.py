@@ -829,6 +829,36 @@ def test_the_command_takes_an_address(
     assert "foveal store doctor" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sessions", "--store", "PLACE"),
+        ("backup", "copy.db", "--store", "PLACE"),
+        ("store", "backup", "PLACE", "copy.db"),
+        ("store", "doctor", "PLACE"),
+        ("store", "migrate", "PLACE", "copy.db"),
+        ("store", "stats", "PLACE"),
+        ("store", "vacuum", "PLACE"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_a_command_that_looks_makes_no_store(
+    words: tuple[str, ...],
+    server: PostgresServer,
+    schema: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A schema that is misspelt is told, as a file is: an empty backup of it would be called whole."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path / 'cache'}"
+    given = {"PLACE": place, "copy.db": str(tmp_path / "copy.db")}
+    assert main([given.get(word, word) for word in words]) == 2
+    assert f"no tables of Foveal in the schema {schema}" in capsys.readouterr().err
+    assert not (tmp_path / "copy.db").exists()
+    with psycopg.connect(server.url) as admin:
+        assert admin.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", [schema]).fetchall() == []
+
+
 def test_a_large_artifact_is_read_in_pieces(opened: Opened) -> None:
     """Pieces are of equal size however they came, a damaged one is found, and those of a dead upload are swept."""
     store = opened()

@@ -12,7 +12,7 @@ from psycopg import errors
 
 from foveal.stores.format import POSTGRES_SCHEMA
 from foveal.stores.postgres.connections import Connections, Link
-from foveal.values.errors import BadInput, SchemaTooNew, StoreError
+from foveal.values.errors import BadInput, NotFound, SchemaTooNew, StoreError
 
 PARTITION_SESSIONS = 1 << 17
 """Sessions in one partition: with 700 entries of 2 kB each, a partition is about 180 GB at its end."""
@@ -128,15 +128,20 @@ MIGRATIONS = {
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('foveal migration', 0))"
 
 
-def migrate(connections: Connections, store_id: str, now_ms: int) -> str:
+def migrate(connections: Connections, store_id: str, now_ms: int, *, must_exist: bool = False) -> str:
     """Make or upgrade the tables, one process at a time, and return the id that the store was made with. `SchemaTooNew` if a
-    newer Foveal has been here."""
-    return connections.run(lambda link: _migrate(link, connections.place, store_id, now_ms))
+    newer Foveal has been here; `NotFound` if there are none and they `must_exist`."""
+    return connections.run(lambda link: _migrate(link, connections.place, store_id, now_ms, must_exist=must_exist))
 
 
-def _migrate(link: Link, place: str, store_id: str, now_ms: int) -> str:
+def _migrate(link: Link, place: str, store_id: str, now_ms: int, *, must_exist: bool) -> str:
     version = check_version(link, place)
     if version == 0:
+        if must_exist:
+            raise NotFound(
+                f"there is no store in {place}: this database has no tables of Foveal in the schema {link.name('@')}. Check the "
+                "database and foveal_schema in the address; nothing was made."
+            )
         _check_encoding(link, place)
     if version < POSTGRES_SCHEMA:
         with link.transaction():

@@ -237,6 +237,7 @@ class PostgresStore:
         replication: Replication = "warn",
         cache: Path | None = None,
         artifacts: ArtifactShelf | str | Path | None = None,
+        must_exist: bool = False,
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
@@ -253,7 +254,7 @@ class PostgresStore:
         self._partitions: set[int] = set()
         """Partitions that are known to be there."""
         try:
-            store_id = migrate(self._connections, secrets.token_hex(8), _now_ms())
+            store_id = migrate(self._connections, secrets.token_hex(8), _now_ms(), must_exist=must_exist)
             replication = options.replication
             self._connections.run(lambda link: check_durability(link, self.place, replication))
             self.artifacts = self._find_artifacts(named, shelf, store_id) if given is None else given
