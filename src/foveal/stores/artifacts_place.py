@@ -24,6 +24,10 @@ def artifacts_address(place: str | Path) -> str:
 def open_artifacts(place: str | Path) -> OutsideShelf:
     """Open the artifacts at a place: a folder, `file:///FOLDER`, or `s3://BUCKET/PREFIX`, `gs://…`, `az://…`."""
     text = str(place)
+    if not text:
+        raise BadInput(
+            "the place of artifacts is empty; give a folder, or s3://BUCKET/PREFIX, gs://… or az://…, or leave it out"
+        )
     if isinstance(place, Path) or "://" not in text or text.startswith("file://"):
         return FileArtifacts(_folder(place))
     scheme = text.partition("://")[0]

@@ -911,6 +911,17 @@ def test_the_place_of_artifacts_is_remembered(server: PostgresServer, schema: st
     open_store(place, artifacts=other).close()
 
 
+def test_a_place_of_artifacts_that_cannot_be_written_is_not_remembered(
+    server: PostgresServer, schema: str, tmp_path: Path
+) -> None:
+    """A misspelt folder would be the only one that the store takes from then on; an empty one would be the working folder."""
+    place, folder = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}", tmp_path / "artifacts"
+    for wrong, reason in ((tmp_path / "none" / "artifacts", "was not remembered"), ("", "is empty")):
+        with pytest.raises(BadInput, match=reason):
+            open_store(f"{place}&foveal_artifacts={wrong}")
+    open_store(f"{place}&foveal_artifacts={folder}").close()
+
+
 def test_an_upload_that_fails_leaves_no_pieces(opened: Opened) -> None:
     """Nobody reads half of a result that a tool broke off."""
     store = opened()

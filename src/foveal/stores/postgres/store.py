@@ -537,13 +537,13 @@ class PostgresStore:
         address = None if named is None else artifacts_address(named)
         known = self._run(lambda link: remember_artifacts(link, None))
         if known is None and shelf is not None and address is not None:  # a place that is refused is not remembered
-            _check_claim(shelf, store_id, self.place, address)
+            _check_claim(shelf, store_id, self.place, address, is_new=True)
         elsewhere = self._run(lambda link: remember_artifacts(link, address))
         if elsewhere is None:
             return PostgresArtifacts(self._connections)
         found = shelf or open_artifacts(elsewhere)
         if known is not None:
-            _check_claim(found, store_id, self.place, elsewhere)
+            _check_claim(found, store_id, self.place, elsewhere, is_new=False)
         return found
 
     def _open(self, link: Link, wish: dict[str, object]) -> Opened | None:
@@ -853,12 +853,14 @@ class _Options(msgspec.Struct, frozen=True):
         return read
 
 
-def _check_claim(shelf: OutsideShelf, store_id: str, place: str, where: str) -> None:
-    """Raise `BadInput` if the artifacts of another store lie in a place outside the database. Who may only read there, or cannot
-    reach it now, claims nothing."""
+def _check_claim(shelf: OutsideShelf, store_id: str, place: str, where: str, *, is_new: bool) -> None:
+    """Raise `BadInput` if the artifacts of another store lie in a place outside the database, or if a new place cannot be
+    written: the store would remember it for ever. Who may only read a known one, or cannot reach it now, claims nothing."""
     try:
         owner = shelf.claim(store_id)
-    except StoreError:
+    except StoreError as error:
+        if is_new:
+            raise BadInput(f"{place} can keep no artifacts in {where}, which was not remembered: {error}") from error
         return
     if owner != store_id:
         raise BadInput(
