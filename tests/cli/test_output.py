@@ -144,3 +144,10 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
         stream.read()
     assert path.read_bytes() == b"first"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_cannot_be_made_has_the_name_that_was_given(run, kept, tmp_path):
+    """Not that of the unfinished file, which nobody has heard of."""
+    target = tmp_path / "none" / "alpha.jsonl"
+    done = run("export", "alpha", "-o", target, "--store", kept)
+    assert (done.code, done.err) == (2, f"foveal: {target}: No such file or directory\n")

@@ -43,7 +43,8 @@ def test_sessions_are_labelled_and_listed_by_tag_and_time(run, path):
     assert "login (Mondays)" in run("sessions", "--store", path).out
     assert "login: no title; web" in run("label", "login", "--untag", "release", "--no-title", "--store", path).out
     assert names(run, path, "--tag", "release") == ["old"]
-    assert "nothing found" in run("sessions", "--tag", "nothing", "--store", path).out
+    for option, words in (("--tag", "nothing"), ("--tag", ""), ("--search", "")):
+        assert "nothing found" in run("sessions", option, words, "--store", path).out
     assert run("label", "nobody", "--tag", "x", "--store", path).code != 0
 
 

@@ -34,7 +34,11 @@ def whole_file(path: Path, *, is_private: bool = False) -> Generator[BinaryIO]:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         mode = OWNER_ONLY if is_private else 0o666
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+        try:
+            number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that somebody gave
+        with os.fdopen(number, "wb") as stream:
             yield stream
             is_wanted = not stream.closed
         if is_wanted:

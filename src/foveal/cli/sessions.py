@@ -57,7 +57,7 @@ def run(args: Namespace, out: Output) -> int:
     elif not cards and damage:
         pass  # which is told
     elif not cards:
-        out.line("no sessions yet" if not (args.tag or args.since or args.search) else "nothing found")
+        out.line("no sessions yet" if args.tag is args.since is args.search is None else "nothing found")
     elif args.branches:
         _print_branches(cards, branches, out)
     elif args.search is not None:
