@@ -80,7 +80,8 @@ def test_an_address_opens_the_store(server: PostgresServer, schema: str, tmp_pat
     ("option", "said"),
     [
         ("foveal_lease=7", "foveal_lease is no option"),
-        ("foveal_lease_s=soon", "not understood"),
+        ("foveal_lease_s=soon", "foveal_lease_s is 'soon'; give a number of seconds"),
+        ("foveal_replication=sync", "foveal_replication is 'sync'; give one of warn, require, ignore"),
         ("foveal_schema=A-b", "A-b"),
         ("foveal_schema=information_schema", "not the server's own"),
         ("foveal_schema=pg_catalog", "not the server's own"),

@@ -29,10 +29,15 @@ def weaknesses(link: Link, *, wants_replica: bool) -> list[str]:
     return found
 
 
-def check_durability(link: Link, place: str, replication: Replication) -> None:
-    """Warn of a server that can lose what it acknowledges, or refuse it, as `replication` says."""
+def check_replication(replication: str) -> None:
+    """Raise `BadInput` for a word that does not say what is to be done about such a server."""
     if replication not in get_args(Replication):
         raise BadInput(f"foveal_replication is {replication!r:.40}; give one of {', '.join(get_args(Replication))}")
+
+
+def check_durability(link: Link, place: str, replication: Replication) -> None:
+    """Warn of a server that can lose what it acknowledges, or refuse it, as `replication` says."""
+    check_replication(replication)
     found = weaknesses(link, wants_replica=replication == "require") if replication != "ignore" else []
     if not found:
         return

@@ -56,7 +56,7 @@ from foveal.stores.port import (
 from foveal.stores.postgres.artifacts import PostgresArtifacts
 from foveal.stores.postgres.commits import HeldSession, PostgresCommits, holder_text, release
 from foveal.stores.postgres.connections import Bindings, Connections, Link, parse_address
-from foveal.stores.postgres.durability import Replication, check_durability
+from foveal.stores.postgres.durability import Replication, check_durability, check_replication
 from foveal.stores.postgres.index_cache import CacheState, IndexCache, default_cache, scope_hash
 from foveal.stores.postgres.leases import PostgresLease
 from foveal.stores.postgres.records import (
@@ -840,10 +840,12 @@ class _Options(msgspec.Struct, frozen=True):
         if unknown:
             known = ", ".join(f"foveal_{field.name}" for field in msgspec.structs.fields(cls))
             raise BadInput(f"foveal_{unknown[0]} is no option of a store in PostgreSQL; there are {known}")
+        check_replication(given.get("replication", defaults.replication))
         try:
             read = msgspec.convert(msgspec.to_builtins(defaults) | given, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"an option of the store in PostgreSQL is not understood: {error}") from None
+        except msgspec.ValidationError as error:  # the other options are texts
+            name = str(error).rpartition("$.")[2].rstrip("`")
+            raise BadInput(f"foveal_{name} is {given.get(name, '')!r:.40}; give a number of seconds") from None
         for name, value, (least, most) in (
             ("lease", read.lease_s, _LEASES_S),
             ("patience", read.patience_s, _PATIENCES_S),
