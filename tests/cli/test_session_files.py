@@ -136,6 +136,32 @@ def test_a_backup_is_verified(run, kept, tmp_path):
     assert run("backup", tmp_path / "other.db", "--store", kept, "--json").json["damage"] == []
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("foveal.stores.sqlite.new_file.artifacts_folder", ("backup", "copy.db", "--store", "STORE")),
+        ("foveal.stores.sqlite.new_file.artifacts_folder", ("store", "backup", "STORE", "copy.db")),
+        ("foveal.stores.sqlite.new_file.artifacts_folder", ("doctor", "STORE", "--salvage", "copy.db")),
+        ("foveal.cli.export.export_session", ("export", "alpha", "-o", "copy.db", "--store", "STORE")),
+    ],
+    ids=lambda part: part[0] if isinstance(part, tuple) else "",
+)
+def test_a_copy_that_is_terminated_leaves_nothing(kept, tmp_path, place, words):
+    """SIGTERM is how services end: what is left of a copy would be out of the reach of every deletion."""
+    script = (
+        "import os, pkgutil, signal, sys, time\n"
+        "from foveal.cli import main\n"
+        "module, _, name = sys.argv[1].rpartition('.')\n"
+        "end = lambda *_: (os.kill(os.getpid(), signal.SIGTERM), time.sleep(60))\n"
+        "setattr(pkgutil.resolve_name(module), name, end)\n"
+        "sys.exit(main(sys.argv[2:]))\n"
+    )
+    given = [str(kept) if word == "STORE" else word for word in words]
+    done = subprocess.run([sys.executable, "-c", script, place, *given], cwd=tmp_path, check=False)
+    assert done.returncode == 143
+    assert [file.name for file in tmp_path.iterdir() if "copy.db" in file.name] == []
+
+
 def test_doctor_warns_of_a_database_without_its_wal(run, tmp_path):
     """A copy of the file alone, taken while it was in use, is named as what it is."""
     store = SqliteStore(tmp_path / "agent.db")

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 
 from foveal.cli.arguments import add_store, existing_place, private_options
 from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.moving import copy_store
 
@@ -17,7 +18,8 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> int:
-    done = copy_store(existing_place(args.store), args.target, **private_options())
+    with terminable():
+        done = copy_store(existing_place(args.store), args.target, **private_options())
     if out.is_json:
         out.document(plain_report(done))
     else:

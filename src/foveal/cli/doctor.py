@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from foveal.cli.arguments import add_json, private_options
+from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.place import find_file, find_place
@@ -50,7 +51,8 @@ def run(args: Namespace, out: Output) -> int:
     if args.sweep:
         swept = sweep(args.file) + _remove(found.path, shelf)
         found, shelf = _examined(args.file)
-    kept = salvage(args.file, target) if target else None
+    with terminable():
+        kept = salvage(args.file, target) if target else None
     if out.is_json:
         salvaged = None if kept is None else plain_report(kept)
         out.document({**plain_report(found), "indexes": shelf, "swept": swept, "salvaged": salvaged})

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from foveal.analysis.inspect.stored_session import known_session
 from foveal.cli.arguments import add_store, existing_store
 from foveal.cli.files import whole_file
+from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.place import find_file
 from foveal.stores.portable import Portrait, export_session
@@ -24,7 +25,7 @@ def run(args: Namespace, out: Output) -> None:
         if target is None:
             export_session(store, name, sys.stdout.buffer)
             return
-        with whole_file(target, is_private=True) as stream:
+        with terminable(), whole_file(target, is_private=True) as stream:
             done = export_session(store, name, stream)
     if out.is_json:
         out.document({"file": str(target), **_facts(done)})

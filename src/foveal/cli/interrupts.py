@@ -1,13 +1,32 @@
-"""Commands on an event loop that end in order when somebody stops them."""
+"""Commands that end in order when somebody stops them."""
 
 import asyncio
 import signal
-from collections.abc import Coroutine
-from contextlib import suppress
+import threading
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 TERMINATED = 143
 """The exit code of a program that SIGTERM has ended, as shells tell it: 128 and the number of the signal."""
+
+
+@contextmanager
+def terminable() -> Generator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, with the exit code 143: what is not whole is removed. Signals are the main
+    thread's affair; in another one nothing changes."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(TERMINATED)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def run_interruptible(work: Coroutine[Any, Any, int]) -> int:

@@ -14,6 +14,7 @@ import msgspec
 
 from foveal.cli.arguments import add_json, existing_place, open_place, private_options, store_place
 from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
 from foveal.stores.moving import StoreMove, copy_store, examine_place, move_sessions
@@ -114,7 +115,9 @@ def _are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> 
 
 
 def _backup(args: Namespace, out: Output) -> int:
-    return _report(copy_store(_existing(args), args.target, **private_options()), out)
+    with terminable():
+        done = copy_store(_existing(args), args.target, **private_options())
+    return _report(done, out)
 
 
 def _doctor(args: Namespace, out: Output) -> int:
