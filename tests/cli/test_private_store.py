@@ -101,6 +101,26 @@ def test_backup_and_doctor_with_keys_and_tenant(
         assert sorted(card.id for card in operator.cards()) == (["@acme:s"] if tenant else ["@acme:s", "@globex:s"])
 
 
+def test_an_encrypted_title_is_not_listed_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without keys and under other ones the list says the same; titles in the clear are shown."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("keys", "others"):
+        Path(name).write_text(b64encode(token_bytes(32)).decode())
+    for session, keys in (("open", None), ("sealed", "keys")):
+        with foveal.open_store("a.db", keys=keys) as store:
+            foveal.Session(store, session, model="gpt-5").close()
+            store.entitle(session, "A title")
+    for keys in (None, "others"):
+        if keys:
+            monkeypatch.setenv("FOVEAL_KEYS", keys)
+        assert main(["sessions", "--store", "a.db"]) == 0
+        said = capsys.readouterr().out
+        assert "open (A title)" in said
+        assert "sealed ([unreadable: its key is not at hand])" in said
+
+
 def test_a_tenant_is_not_told_of_the_damaged_sessions_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,8 +22,9 @@ from foveal.stores.memory import MemoryStore
 from foveal.stores.moving import move_sessions
 from foveal.stores.port import KeptNote, Store
 from foveal.stores.portable import export_session, import_session
-from foveal.stores.private import UNREADABLE, PrivateStore
+from foveal.stores.private import PrivateStore
 from foveal.stores.references import artifacts_named
+from foveal.stores.rows import UNREADABLE
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.backup import back_up
 from foveal.stores.sqlite.doctor import examine

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from foveal.agent.inbox import is_inbox
-from foveal.cli.arguments import add_store, existing_store, positive
+from foveal.cli.arguments import add_store, existing_store, positive, private_options
 from foveal.cli.expire import age_s
 from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 from foveal.stores.readable_cards import readable_cards
+from foveal.stores.rows import readable_titles
 from foveal.values.errors import StoreCorrupt, StoreError
 
 
@@ -79,7 +80,7 @@ def _listed(store: Store, args: Namespace) -> tuple[list[SessionCard], dict[str,
     else:
         cards = sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
     found = [card for card in cards if not is_inbox(card.id) and (since_ms is None or card.updated_ms >= since_ms)]
-    return found, damage
+    return found if any(private_options().values()) else readable_titles(store, found), damage
 
 
 def _tagged(store: Store, tag: str) -> list[SessionCard]:

@@ -65,8 +65,8 @@ def held_text(session: str, lease: Lease, until_ms: int | None, now_ms: int) -> 
         left_s = max(1, round((until_ms - now_ms) / 1000))
         remedy = f"If that process is gone, wait {left_s} s for its lease to end; or close it there, or take it over"
     return (
-        f"session {session} is held by {lease}, for {_age(now_ms - lease.since_ms)} now. {remedy} with takeover=True: "
-        "that writer's next append is then refused."
+        f"session {session} is held by {lease}, for {_age(now_ms - lease.since_ms)} now. {remedy} with takeover=True "
+        "(`foveal delete`: --takeover): that writer's next append is then refused."
     )
 
 

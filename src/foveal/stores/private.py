@@ -48,6 +48,7 @@ from foveal.stores.port import (
     Writer,
 )
 from foveal.stores.readable_cards import readable_cards
+from foveal.stores.rows import UNREADABLE
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
 from foveal.stores.tenants import artifacts_of, owners_of, tenant_prefix
@@ -58,8 +59,6 @@ T = TypeVar("T")
 
 KEPT_KEYS = 4_096
 """Data keys that a handle remembers: a service for keys is not asked for each read."""
-UNREADABLE = "[unreadable: its key is not at hand]"
-"""The title, or the text of a note, that cannot be opened with the keys at hand."""
 _TITLE = "\0title"
 """The name under which a title is encrypted: one that no note can have."""
 KEPT_INDEXES = 64

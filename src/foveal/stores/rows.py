@@ -1,16 +1,19 @@
 """Entries as the rows of a store, and rows as entries: each body is encoded once on its way into a log."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from foveal.stores.format import ENCRYPTED, ENVELOPE
-from foveal.stores.port import Draft, Row, Store
+from foveal.stores.port import Draft, Row, SessionCard, Store
 from foveal.values import codec
 from foveal.values.entry import Body, Entry, File, Fold, Image, Message, RangeFold, Role, ToolResult
 from foveal.values.errors import BadEntry, KeyMissing, NotFound, StoreCorrupt
+
+UNREADABLE = "[unreadable: its key is not at hand]"
+"""The title, or the text of a note, that cannot be opened with the keys at hand."""
 
 
 class EncodedBody(NamedTuple):
@@ -36,6 +39,13 @@ def _lean(body: Body) -> Body:
         return body
     items = (msgspec.structs.replace(item, state="") if isinstance(item, RangeFold) else item for item in body.items)
     return msgspec.structs.replace(body, items=tuple(items))
+
+
+def readable_titles(store: Store, cards: Sequence[SessionCard]) -> list[SessionCard]:
+    """Return the cards of a store that was opened without keys and without a tenant: an encrypted title is not shown as it is."""
+    secrets = store.secrets([card.id for card in cards if card.title is not None])
+    hidden = {name for name, secret in secrets.items() if secret.startswith(ENVELOPE)}
+    return [msgspec.structs.replace(card, title=UNREADABLE) if card.id in hidden else card for card in cards]
 
 
 def check_readable(store: Store, session: str) -> None:
