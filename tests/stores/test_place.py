@@ -7,7 +7,7 @@ import pytest
 from foveal.stores import open_store
 from foveal.stores.place import DatabaseAddress, find_file, find_place
 from foveal.stores.sqlite import SqliteStore
-from foveal.values.errors import BadInput
+from foveal.values.errors import BadInput, MissingExtra
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,17 @@ def test_a_file_is_no_database() -> None:
     assert (find_file("a.db"), find_file("sqlite:///a.db")) == (Path("a.db"), Path("a.db"))
     with pytest.raises(BadInput, match=r"postgresql://me@h/d is a database.*store migrate"):
         find_file("postgresql://me:s3cret@h/d")
+
+
+def test_a_package_that_cannot_be_loaded_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """psycopg is there, but not the library of PostgreSQL: what to install is said, and there is no traceback."""
+
+    def load(_: str) -> None:
+        raise ImportError("no pq wrapper available.\nAttempts made: none")
+
+    monkeypatch.setattr("foveal.stores.find_spec", lambda _: True)
+    monkeypatch.setattr("foveal.stores.import_module", load)
+    with pytest.raises(
+        MissingExtra, match=r"cannot be loaded \(no pq wrapper available\. Attempts made: none\)\. Install it"
+    ):
+        open_store("postgresql://me@db.example/agents")

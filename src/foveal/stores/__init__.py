@@ -65,6 +65,8 @@ def _open(
         return MemoryStore() if is_memory else sqlite.SqliteStore(found, may_be_read_only=may_be_read_only)
     if find_spec("psycopg") is None:
         raise MissingExtra("A store in PostgreSQL", "postgres")
-    return import_module("foveal.stores.postgres.store").PostgresStore(
-        found.url, artifacts=artifacts, must_exist=must_exist
-    )
+    try:
+        module = import_module("foveal.stores.postgres.store")
+    except ImportError as error:  # psycopg without libpq
+        raise MissingExtra("A store in PostgreSQL", "postgres", " ".join(str(error).split())) from error
+    return module.PostgresStore(found.url, artifacts=artifacts, must_exist=must_exist)

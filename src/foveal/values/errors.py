@@ -147,12 +147,11 @@ class SessionBusy(FovealError):
 
 
 class MissingExtra(FovealError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed, or cannot be loaded for a reason."""
 
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs an optional dependency. Install it in the checkout of Foveal: pip install '.[{extra}]'"
-        )
+    def __init__(self, feature: str, extra: str, reason: str = "") -> None:
+        what = f"an optional dependency, which cannot be loaded ({reason})" if reason else "an optional dependency"
+        super().__init__(f"{feature} needs {what}. Install it in the checkout of Foveal: pip install '.[{extra}]'")
 
 
 class StoreError(FovealError):
