@@ -84,3 +84,14 @@ def test_branches_are_listed(run, path):
     ]
     assert [branch["forked_from"] for branch in found["branches"]] == ["login-1", None]
     assert "login-3" in run("sessions", "--branches", "--store", path).out
+
+
+def test_a_session_that_is_not_there_is_told_with_the_number_of_the_others(run, tmp_path):
+    """A few names stand for all: a reader is not to think that there are no more."""
+    with open_store(tmp_path / "agent.db") as store:
+        for name in ("a1", "a2", "b1", "b2", "b3"):
+            Session(store, name, model="gpt-5").close()
+    said = run("label", "zzz", "--tag", "x", "--store", tmp_path / "agent.db").err
+    assert said.endswith(" and 2 others\n")
+    said = run("label", "a", "--tag", "x", "--store", tmp_path / "agent.db").err
+    assert said.rpartition("it has ")[2] in ("a1, a2 and 3 others\n", "a2, a1 and 3 others\n")

@@ -152,6 +152,9 @@ def _vacuum(args: Namespace, out: Output) -> int:
     with open_place(place, must_exist=True) as store:
         before = sum(store.stats().sizes.values())
         swept = vacuum_store(store)
+    with open_place(
+        place, may_be_read_only=True, must_exist=True
+    ) as store:  # once closed, it has no WAL of this very work
         after = sum(store.stats().sizes.values())
     if out.is_json:
         out.document({"before": before, "after": after, "artifacts": swept.removed, "left": swept.left})

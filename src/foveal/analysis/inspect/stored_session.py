@@ -46,7 +46,8 @@ def known_session(store: Store, session: str) -> str:
         return session
     names = [card.id for card in store.cards()]
     near = [known for known in names if session.lower() in known.lower()][:3] or names[:3]
-    raise NotFound(f"there is no session {session!r} in this store; it has {', '.join(near) or 'none'}")
+    others = f" and {len(names) - len(near):,} others" if len(names) > len(near) else ""
+    raise NotFound(f"there is no session {session!r} in this store; it has {', '.join(near) or 'none'}{others}")
 
 
 def branch_of(store: Store, session: str) -> list[Entry]:
