@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections import Counter
+from contextlib import ExitStack
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -10,9 +11,12 @@ import httpx2
 import pytest
 
 from foveal import Policy
+from foveal.gateway.app import Gateway
 from foveal.gateway.conversations import CallFigures
 from foveal.gateway.gateway_figures import ConversationFigures, GatewayFigures, MoneyFigures, client_family
 from foveal.gateway.page import page
+from foveal.gateway.server import served
+from foveal.stores import Store
 from foveal.testing.provider import ScriptedProvider, Turn
 
 from .api_client import PREFIX, ApiClient
@@ -267,6 +271,18 @@ def test_the_page_follows_its_figures(start: Gateways, provider: ScriptedProvide
         assert next(lines) == ": still here"
         post(gateway, said("Go."))
         assert next(line for line in lines if line.startswith("data")) == "data: changed"
+
+
+def test_an_open_page_does_not_hold_up_the_end(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    """The stream of a page that is open ends with its gateway: it need not be broken off, which is an error in the log."""
+    with ExitStack() as browser:
+        with served(Gateway(store, Policy())) as url:
+            accept = {"accept": "text/event-stream"}
+            stream = browser.enter_context(httpx2.stream("GET", url, headers=accept, timeout=30))
+            lines = stream.iter_lines()
+            assert next(lines) == ": still here"
+        assert "data: changed" not in list(lines)
+    assert capfd.readouterr().err == ""
 
 
 def _basic(password: str, name: str = "me") -> dict[str, str]:

@@ -146,12 +146,14 @@ class Gateway:
         return gateway_figures(self.conversations, is_watching=self._is_watching)
 
     async def _changes(self) -> AsyncGenerator[bytes]:
-        """Yield an event when the figures have changed, and signs of life until then."""
+        """Yield an event when the figures have changed, and signs of life until then; nothing more when the gateway ends."""
         before, waited_s = self.figures, 0.0
         while self.figures == before:
             yield b": still here\n\n" if waited_s % PING_S == 0 else b""
             await asyncio.sleep(LOOK_S)
             waited_s += LOOK_S
+            if self.api.is_over:
+                return
         yield b"data: changed\n\n"
 
     async def _metrics(self, _request: Request) -> Response:
