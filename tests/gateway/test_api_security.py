@@ -353,6 +353,20 @@ def test_a_huge_body_is_refused_before_it_is_read(start: Gateways, monkeypatch: 
     assert reply.status_code == 413
 
 
+def test_a_client_that_hangs_up_is_no_defect_of_ours(start: Gateways) -> None:
+    """A caller that is gone before its body was whole is nobody's failure: the operator reads nothing of it."""
+    gateway = start()
+    host, port = gateway.url.removeprefix("http://").split(":")
+    head = f"POST {PREFIX}/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    with closing(socket.create_connection((host, int(port)))) as line:
+        line.sendall((head + "content-length: 100\r\nexpect: 100-continue\r\n\r\n").encode())
+        assert line.recv(100).startswith(b"HTTP/1.1 100")  # the body is being read
+        line.sendall(b"{")
+    with ApiClient(gateway) as api:
+        api.ask("list")  # the server has seen the end of that connection by now
+    assert gateway.lines == []
+
+
 def test_a_defect_of_ours_is_told_to_the_operator(start: Gateways, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that nobody expected is a 500 without a word of its text, which may hold anything; the operator's log has it."""
     gateway = start()

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from foveal.agent.definition import AgentDefinition
 from foveal.agent.run_events import KINDS, event_kinds
 from foveal.gateway.api_types import ApiError, ErrorReply, HealthReply
+from foveal.gateway.bodies import CLIENT_GONE
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.event_stream import event_stream, run_stream
 from foveal.gateway.gateway_figures import GatewayFigures
@@ -100,6 +101,8 @@ class HttpApi:
             return await self._answer(request)
         except _Refusal as refusal:
             return error_reply(refusal.status, "BadInput", str(refusal), refusal.headers)
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_GONE)
         except FovealError as error:
             status = next(status for kind, status in _STATUSES if isinstance(error, kind))
             return error_reply(status, type(error).__name__, str(error))

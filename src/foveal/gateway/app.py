@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from foveal.agent.definition import AgentDefinition
 from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi, error_reply
-from foveal.gateway.bodies import MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
+from foveal.gateway.bodies import CLIENT_GONE, MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
 from foveal.gateway.conversations import ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import HEALTH_PATH, PREFIX, is_own
@@ -42,7 +42,6 @@ LOOK_S = 1.0
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _PORT = re.compile(r":\d*\Z")
-_CLIENT_GONE = 499
 _ADDRESSES = (
     f"the gateway has / (its page), /metrics, {HEALTH_PATH} and {PREFIX}/openapi.json (its HTTP API); it passes on "
     "addresses of providers, such as /v1/messages, /v1/chat/completions, /v1/responses and /v1beta/models"
@@ -119,7 +118,7 @@ class Gateway:
         except BodyTooLarge as error:
             return RelayResponse(self._relay.refused(call.provider, str(error)))
         except ClientDisconnect:
-            return Response(status_code=_CLIENT_GONE)
+            return Response(status_code=CLIENT_GONE)
         relayed = asyncio.ensure_future(self._relayed(call, path))
         gone = asyncio.ensure_future(_disconnected(request))
         try:
@@ -128,7 +127,7 @@ class Gateway:
                 return RelayResponse(relayed.result())
             relayed.cancel()  # nobody waits for it any more, and the next request of the conversation shall not
             await asyncio.wait({relayed})
-            return Response(status_code=_CLIENT_GONE)
+            return Response(status_code=CLIENT_GONE)
         finally:
             gone.cancel()
 

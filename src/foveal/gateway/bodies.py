@@ -14,6 +14,9 @@ SMALL_BYTES = 1 << 20
 
 MEGABYTE = 1_000_000
 
+CLIENT_GONE = 499
+"""The status, which nobody gets, of a request whose client hung up before its body was whole. It is what other servers note."""
+
 
 class BodyTooLarge(Exception):
     """A body is larger than the limit. What it says is for the client."""
