@@ -202,7 +202,7 @@ def _sends(gateway: RunningGateway) -> list[Callable[[dict[str, str]], httpx2.Re
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost", "file://", ""]
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost", "http://[x", "file://", ""]
 )
 def test_a_page_of_another_origin_is_refused(start: Gateways, store: Store, origin: str) -> None:
     """A web page that a browser on this machine shows can neither write nor read, and is not asked about either."""

@@ -169,8 +169,16 @@ def error_reply(status: int, kind: str, message: str, headers: Mapping[str, str]
 def _check_origin(headers: Mapping[str, str]) -> None:
     """Refuse a request that a browser sends for a page of another address."""
     origin = headers.get("origin")
-    if origin is not None and (urlsplit(origin).netloc.lower() or "none") != headers.get("host", "").lower():
+    if origin is not None and _place_of(origin) != headers.get("host", "").lower():
         raise _Refusal(403, f"the request comes from a page of {origin!r:.100}; this API is not for pages of others")
+
+
+def _place_of(origin: str) -> str:
+    """Return the host of an origin, with its port; "none" for one that has none, or is no address."""
+    try:
+        return urlsplit(origin).netloc.lower() or "none"
+    except ValueError:
+        return "none"
 
 
 def _found(request: Request) -> tuple[ApiOperation, str]:
