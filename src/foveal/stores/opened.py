@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from foveal.stores.port import BEFORE_SNAPSHOT, NEWEST_ROWS, OPENING_ROWS, Opened, Row, Store, Writer
+from foveal.values.errors import LeaseLost, NotFound
 
 
 def first_needed(entries: int, snapshot_seq: int | None) -> int:
@@ -13,15 +14,22 @@ def first_needed(entries: int, snapshot_seq: int | None) -> int:
 
 
 def opened(store: Store, session: str, writer: Writer) -> Opened:
-    """Return the opening of a session by the store's other methods, for a store where each of them costs next to nothing."""
+    """Return the opening of a session by the store's other methods, for a store where each of them costs next to nothing.
+
+    `LeaseLost` if the session was deleted since its writer acquired it: it can be opened again.
+    """
     try:
-        (card,) = store.cards(session)
+        card = next(iter(store.cards(session)), None)
+        if card is None:
+            raise NotFound(f"there is no session {session!r}")
         snapshot = store.snapshot(session)
         after = first_needed(card.entries, None if snapshot is None else snapshot.seq)
         rows = tuple(store.rows(session, after=after, upto=card.entries))
         return Opened(writer, store.secret(session), card.entries, snapshot, rows)
-    except BaseException:
+    except BaseException as error:
         writer.release()
+        if isinstance(error, NotFound):
+            raise LeaseLost(f"session {session!r} was deleted while it was opened; opened again, it is new") from None
         raise
 
 
