@@ -3,9 +3,11 @@
 import io
 import time
 from base64 import b64encode
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_bytes
+from typing import Any
 
 import pytest
 
@@ -287,6 +289,26 @@ def test_the_index_of_a_deleted_session_is_forgotten() -> None:
     assert search(store, "s", WORD)
     store.delete(["s"])
     assert not [known for known in store._indexes if known[0] == "s"]
+
+
+class _ForgottenAtOnce(OrderedDict[str, Any]):
+    """A memory from which another thread takes whatever somebody has just looked at."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        found = super().get(key, default)
+        self.pop(key, None)
+        return found
+
+
+def test_a_key_that_is_forgotten_while_it_is_used_is_found_again() -> None:
+    """A session may be deleted by another thread between any two looks into the memory of data keys: its reader finds the key, or
+    asks for it, and meets no error that is not Foveal's own."""
+    store = PrivateStore(MemoryStore(), keys=some_keys())
+    store.acquire("s").append([draft("e")])
+    store._data_keys = _ForgottenAtOnce(store._data_keys)
+    for _ in range(3):
+        assert store.artifacts_for("s").kept("0" * 64)
+        assert [row.id for row in store.rows("s")] == ["e"]
 
 
 def test_a_title_is_encrypted_and_a_tag_is_not(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ encrypted bytes, and can be proven without a key.
 """
 
 import secrets
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -65,6 +66,13 @@ KEPT_INDEXES = 64
 """Search indexes that are held in memory: under keys, none is written to a disk."""
 
 
+class _KnownKey(NamedTuple):
+    """The data key of a session, None if the session is not encrypted, and when it was unwrapped."""
+
+    since_s: float
+    key: DataKey | None
+
+
 class PrivateStore:
     """One tenant's sessions of a store, or all of a store's, encrypted if there are keys."""
 
@@ -74,8 +82,9 @@ class PrivateStore:
         self._tenant = tenant
         self._prefix = tenant_prefix(tenant)
         self.artifacts: Artifacts = self._artifacts_of([tenant], is_encrypted=self._keys is not None)
-        self._data_keys: OrderedDict[str, tuple[float, DataKey | None]] = OrderedDict()
-        """The data key of each session, and when it was unwrapped."""
+        self._gate = threading.Lock()
+        """Held while one of the two memories below changes: any thread may read, and delete, any session."""
+        self._data_keys: OrderedDict[str, _KnownKey] = OrderedDict()
         self._indexes: OrderedDict[tuple[str, object], SearchIndex] = OrderedDict()
         self._own_tombstones: list[Tombstone] = []
 
@@ -242,11 +251,13 @@ class PrivateStore:
         return gone
 
     def _forget(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._data_keys.pop(name, None)
-            if self._keys is not None:
+        if self._keys is not None:
+            for name in names:
                 self._keys.forget(name.encode())
-            for known in [known for known in self._indexes if known[0] == name]:
+        with self._gate:
+            for name in names:
+                self._data_keys.pop(name, None)
+            for known in [known for known in self._indexes if known[0] in names]:
                 del self._indexes[known]
 
     def tombstones(self) -> list[Tombstone]:
@@ -286,10 +297,11 @@ class PrivateStore:
         self._inner.vacuum()
 
     def close(self) -> None:
-        self._data_keys.clear()
+        with self._gate:
+            self._data_keys.clear()
+            self._indexes.clear()
         if self._keys is not None:
             self._keys.forget()
-        self._indexes.clear()
         self._inner.close()
 
     def __enter__(self) -> "PrivateStore":
@@ -316,8 +328,8 @@ class PrivateStore:
         return in_places(sealed[0], sealed) if is_encrypted else in_places(plain[0], [*sealed, *plain])
 
     def _is_encrypted(self, name: str) -> bool:
-        if self._is_remembered(name):
-            return self._data_keys[name][1] is not None
+        if known := self._remembered(name):
+            return known.key is not None
         try:
             return self._inner.secret(name).startswith(ENVELOPE)
         except NotFound:
@@ -331,7 +343,7 @@ class PrivateStore:
     def _cards(self, listed: Callable[[], Sequence[SessionCard]]) -> list[SessionCard]:
         """Return the cards of a list as this face shows them. The keys of all titles are asked for at once."""
         cards, damage = readable_cards(listed)
-        titled = [card.id for card in cards if card.title is not None and not self._is_remembered(card.id)]
+        titled = [card.id for card in cards if card.title is not None and self._remembered(card.id) is None]
         for name, kept in self._inner.secrets(titled).items() if self._keys and titled else ():
             with suppress(StoreError):  # told in the place of the title
                 self._remember(name, kept)
@@ -364,19 +376,22 @@ class PrivateStore:
             write(self._remember(name, now))
             kept = now
 
-    def _is_remembered(self, name: str) -> bool:
-        return time.monotonic() - self._data_keys.get(name, (-REMEMBERED_S, None))[0] < REMEMBERED_S
+    def _remembered(self, name: str) -> _KnownKey | None:
+        """Return the data key of a session that was unwrapped a while ago at most; None if it is to be asked for."""
+        known = self._data_keys.get(name)
+        return known if known is not None and time.monotonic() - known.since_s < REMEMBERED_S else None
 
     def _remember(self, name: str, kept: bytes) -> DataKey | None:
         """Return the data key in what the store keeps as a session's secret; None if the session is not encrypted."""
         key = None if self._keys is None else open_envelope(self._keys, name.encode(), kept)
-        return _keep(self._data_keys, name, (time.monotonic(), key), KEPT_KEYS)[1]
+        with self._gate:
+            return _keep(self._data_keys, name, _KnownKey(time.monotonic(), key), KEPT_KEYS).key
 
     def _data_key(self, name: str) -> DataKey | None:
         if self._keys is None:
             return None
-        if self._is_remembered(name):
-            return self._data_keys[name][1]
+        if known := self._remembered(name):
+            return known.key
         return self._remember(name, self._inner.secret(name))
 
     def _plain(self, name: str, rows: Iterable[Row]) -> Iterator[Row]:
@@ -397,8 +412,9 @@ class PrivateStore:
 
     def _memory_index(self, name: str, version: object) -> SearchIndex:
         """Return the index in memory of a name, a new one if it is of another version."""
-        kept = self._indexes.get((name, version))
-        return _keep(self._indexes, (name, version), kept or MemoryIndex(), KEPT_INDEXES)
+        with self._gate:
+            kept = self._indexes.get((name, version))
+            return _keep(self._indexes, (name, version), kept or MemoryIndex(), KEPT_INDEXES)
 
 
 class PrivateWriter:
