@@ -57,6 +57,10 @@ def test_a_policy_is_read(run, recorded, tmp_path):
             "there is no session 'other' in this store; it has alpha",
         ),
         (("alpha", "--store", "STORE", "--budget", "9", "--html", "out.html"), "--budget is for recordings"),
+        (
+            ("alpha", "--store", "STORE", "--compare", "0", "--html", "out.html"),
+            "--compare: '0' is not a number above zero",
+        ),
     ],
 )
 def test_a_mistake_is_explained(run, kept, alone, words, said):

@@ -8,7 +8,7 @@ process writes. It asks for nothing from elsewhere; with --html it is one file, 
 import os
 import threading
 import webbrowser
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -201,7 +201,10 @@ def _options(args: Namespace) -> RunOptions:
 def _compared(args: Namespace) -> RunOptions:
     """Return the way that `--compare` names: a budget, with the same policy otherwise, or a policy."""
     is_budget = args.compare.replace("_", "").replace(",", "").isdecimal()
-    given = {"budget": positive(args.compare)} if is_budget else {"policy": Path(args.compare)}
+    try:
+        given = {"budget": positive(args.compare)} if is_budget else {"policy": Path(args.compare)}
+    except ArgumentTypeError as error:
+        raise BadInput(f"--compare: {error}") from None
     other = _options(Namespace(**{**vars(args), **given}))
     if other.name != _options(args).name:
         return other
