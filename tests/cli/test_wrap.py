@@ -330,10 +330,13 @@ def _opencode(provider, address):
     return json.dumps({"provider": {provider: {"options": {"baseURL": address}}}})
 
 
-@pytest.mark.parametrize("text", ["not json", '{"provider": {"anthropic": {"options": {"baseURL": "{env:PLACE}"}}}}'])
+@pytest.mark.parametrize(
+    "text",
+    [b"not json", b'{"provider": {"anthropic": {"options": {"baseURL": "{env:PLACE}"}}}}', b'{"provider": "\xff"}'],
+)
 def test_an_address_that_cannot_be_followed_is_told(tmp_path, text):
     """A key is never sent to a provider's own address because the user's could not be read."""
-    (tmp_path / "opencode.json").write_text(text)
+    (tmp_path / "opencode.json").write_bytes(text)
     with pytest.raises(BadInput, match="mend it first"):
         find_detour(CLIENTS["opencode"], _user(tmp_path))
 

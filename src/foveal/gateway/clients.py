@@ -244,17 +244,16 @@ def _opencode(user: ClientUser, led: Addresses, _folder: Path) -> ClientLaunch:
 
 def _read_json(path: Path) -> JsonObject:
     """Return the object of a file; an empty one if there is no file."""
-    if not path.is_file():
-        return {}
-    return _parse_json(path.read_text(encoding="utf-8"), str(path))
+    return _parse_json(path.read_bytes(), str(path)) if path.is_file() else {}
 
 
-def _parse_json(text: str, place: str) -> JsonObject:
+def _parse_json(given: bytes | str, place: str) -> JsonObject:
     """Return the object of a JSON text, in which comments and last commas are allowed."""
-    for _ in range(2):  # a last comma may have a comment behind it
-        text = _JSON_COMMENTS.sub(lambda match: match[1] or "", text)
     found: Any = None
-    with suppress(ValueError):
+    with suppress(ValueError):  # also of bytes that are no text
+        text = given if isinstance(given, str) else given.decode()
+        for _ in range(2):  # a last comma may have a comment behind it
+            text = _JSON_COMMENTS.sub(lambda match: match[1] or "", text)
         found = json.loads(text)
     if not isinstance(found, dict):
         raise BadInput(f"{place} is not a JSON object, so that the addresses in it cannot be followed; mend it first")
