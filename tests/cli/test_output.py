@@ -151,3 +151,12 @@ def test_a_file_that_cannot_be_made_has_the_name_that_was_given(run, kept, tmp_p
     target = tmp_path / "none" / "alpha.jsonl"
     done = run("export", "alpha", "-o", target, "--store", kept)
     assert (done.code, done.err) == (2, f"foveal: {target}: No such file or directory\n")
+
+
+def test_two_options_that_name_one_file_are_told(run, recorded, tmp_path):
+    """A command that would write two things to one file writes neither, and says so."""
+    page = tmp_path / "page"
+    ran = run("replay", recorded("alpha"), "--html", page, "--prompts", page)
+    assert ran.code == 2
+    assert "is being written already, as if two options name it; name two files" in ran.err
+    assert not page.exists()

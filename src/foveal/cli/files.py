@@ -33,12 +33,15 @@ def whole_file(path: Path, *, is_private: bool = False) -> Generator[BinaryIO]:
         return
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
-        mode = OWNER_ONLY if is_private else 0o666
-        try:
-            number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error  # the name that somebody gave
-        with os.fdopen(number, "wb") as stream:
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY if is_private else 0o666)
+    except FileExistsError:
+        raise BadInput(
+            f"{path} is being written already, as if two options name it; name two files. If they do not, remove {unfinished}"
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # the name that somebody gave
+    try:
+        with os.fdopen(handle, "wb") as stream:
             yield stream
             is_wanted = not stream.closed
         if is_wanted:
