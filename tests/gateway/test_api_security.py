@@ -16,7 +16,11 @@ from foveal.gateway import api as http_api
 from foveal.gateway.operations import OPERATIONS
 from foveal.gateway.session_names import ApiCaller
 from foveal.stores import Store
+from foveal.stores.memory import MemoryStore
+from foveal.stores.port import SessionCard
 from foveal.testing.provider import ScriptedProvider, Turn
+from foveal.testing.store_contract import draft
+from foveal.values.errors import ListDamaged, StoreCorrupt
 
 from .api_client import PREFIX, ApiClient
 from .conftest import Gateways, RunningGateway
@@ -112,6 +116,49 @@ def test_a_session_of_the_api_is_its_keys_alone(start: Gateways) -> None:
         assert api.ask("create", name="notes", model="gpt-5")["id"] == "notes"
     with ApiClient(gateway) as other:
         assert [card["id"] for card in other.ask("list")["sessions"]] == ["notes"]
+
+
+def test_a_list_reads_no_more_than_it_shows(start: Gateways) -> None:
+    """A list of one session, or one run, looks into one session, however many the store has, and into none of another key's."""
+    store = MemoryStore()
+    looked = list[str]()
+    find, rows_at = store.find, store.rows_at
+    store.find = lambda session, prefix: [looked.append(session), find(session, prefix)][1]
+    store.rows = lambda session, **span: [looked.append(session), iter(())][1]
+    store.rows_at = lambda session, seqs: [looked.append(session), rows_at(session, seqs)][1]
+    for number in range(50):
+        for name in (f"s{number}", f"s{number}-{'a' * 16}"):
+            writer = store.acquire(name)
+            writer.append([draft("e")])
+            writer.release()
+    with ApiClient(start(on=store)) as api:
+        looked.clear()
+        assert len(api.ask("list", limit=1)["sessions"]) == 1
+        assert len(looked) == 1
+        looked.clear()
+        assert api.ask("run_list", limit=1)["runs"] == []
+        assert not [name for name in looked if name.endswith("a" * 16)]
+
+
+def test_damage_is_told_to_its_owner_alone(start: Gateways, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A damaged record of another key's session keeps nobody from a list, and is not named in an answer; one's own is told."""
+    gateway = start()
+    with ApiClient(gateway) as api, ApiClient(gateway, x_api_key="k") as other:
+        api.ask("create", name="mine", model="gpt-5")
+        theirs = other.ask("create", name="theirs", model="gpt-5")["id"]
+        cards = store.cards()
+        damage = {theirs: StoreCorrupt(f"session {theirs}", "its record does not match its seal")}
+
+        def listed(session: str | None = None) -> list[SessionCard]:
+            if session is None:
+                raise ListDamaged(damage, [card for card in cards if card.id != theirs])
+            return [card for card in cards if card.id == session]
+
+        monkeypatch.setattr(store, "cards", listed)
+        assert [card["id"] for card in api.ask("list")["sessions"]] == ["mine"]
+        assert api.ask("run_list")["runs"] == []
+        for operation in ("list", "run_list"):
+            assert other.refused(operation)[:2] == (500, "StoreCorrupt")
 
 
 def test_a_child_belongs_to_its_parents_key() -> None:

@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import suppress
+from itertools import islice
 from secrets import token_hex
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from foveal.agent.driver import RunOutcome, other_model
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_events import RunEvent
 from foveal.agent.run_marks import ENDED, run_name, split_run
+from foveal.agent.run_reports import newest_runs
 from foveal.agent.runs import ENDING, RunCard, Runs, RunTree, check_session
 from foveal.agent.tools import UserAnswer
 from foveal.gateway.api_types import AttachRequest, NoParameters
@@ -153,10 +155,11 @@ class RunApi:
     async def list(self, caller: ApiCaller, _name: str, given: RunFilter) -> RunList:
         """List the newest run of each session of the caller's key, most recently used first."""
 
-        def found() -> list[RunCard]:
-            return [card for card in self._runs.list(status=given.status) if caller.owns(card.session)]
+        def found() -> tuple[RunCard, ...]:
+            newest = newest_runs(self._runs.store, self._sessions.cards_of(caller), given.status)
+            return tuple(islice(newest, given.limit))
 
-        return RunList(tuple((await self._sessions.read(found))[: given.limit]))
+        return RunList(await self._sessions.read(found))
 
     async def show(self, caller: ApiCaller, name: str, _given: NoParameters) -> RunOutcome:
         """Return a run as far as it has come: status, text, questions, usage."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -68,6 +69,7 @@ from foveal.session.rebuild import setup_at
 from foveal.stores import rows as log
 from foveal.stores.deletion import Deletion, delete_sessions, with_children
 from foveal.stores.port import Row, SessionCard
+from foveal.stores.readable_cards import readable_cards
 from foveal.values.entry import Body, Entry, Fold, Message, Note, Usage
 from foveal.values.errors import BadInput, BadPolicy, NotFound, SessionHeld
 from foveal.values.prompt import Prompt
@@ -130,6 +132,15 @@ class SessionApi:
         """Return the name under which the store has a caller's session."""
         return (await self.known(caller, name)).id
 
+    def cards_of(self, caller: ApiCaller) -> list[SessionCard]:
+        """Return the cards of a caller's sessions, inboxes among them, most recently used first. `StoreCorrupt` if one of them is
+        damaged; damage to those of others is not told here, since it names them."""
+        cards, damage = readable_cards(self._store.cards)
+        for name, error in damage.items():
+            if caller.owns(name):
+                raise error
+        return [card for card in cards if caller.owns(card.id)]
+
     async def own_name(self, caller: ApiCaller, wanted: str) -> str:
         """Return the stored name of a session that a caller opens; `BadInput` for a name that cannot be its own."""
         name = caller.stored_name(wanted)
@@ -157,18 +168,16 @@ class SessionApi:
         """List the sessions of the caller's key, most recently used first."""
 
         def found() -> list[SessionCard]:
-            return [
-                self._under_own_name(card)
-                for card in self._store.cards()
-                if caller.owns(card.id) and not is_inbox(card.id)
-            ]
+            listed = (card for card in self.cards_of(caller) if not is_inbox(card.id))
+            return [self._under_own_name(card) for card in islice(listed, given.limit)]
 
-        return SessionList(tuple((await self.read(found))[: given.limit]))
+        return SessionList(tuple(await self.read(found)))
 
     def _under_own_name(self, card: SessionCard) -> SessionCard:
         """Return the card of a session that was adopted, under the name that the adopter has for it; any other as it is."""
         target = continued_in(self._store, card.id) if card.entries == 1 else card.id
-        return card if target == card.id else msgspec.structs.replace(self._store.cards(target)[0], id=card.id)
+        adopted = self._store.cards(target) if target != card.id else []
+        return msgspec.structs.replace(adopted[0], id=card.id) if adopted else card
 
     async def create(self, caller: ApiCaller, _name: str, given: CreateRequest) -> SessionCard:
         """Open a session for a model: a new one, or one that goes on. Its name gets the hash of the caller's key."""
