@@ -259,6 +259,23 @@ def test_a_session_in_use_answers_readers_and_refuses_writers(start: Gateways, m
             api.ask("append", name, item=neutral("user", "Me too."))
 
 
+def test_a_session_that_was_opened_in_many_ways_is_opened_by_the_last(
+    gateway: RunningGateway, api: ApiClient, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way in which a session was opened last is found by a few looks, however often that has changed."""
+    looks = list[str]()
+    find = store.find
+    monkeypatch.setattr(store, "find", lambda session, prefix: [looks.append(prefix), find(session, prefix)][1])
+    for number in range(32):
+        model = ("gpt-5", "gpt-5-mini")[number % 2]
+        looks.clear()
+        api.ask("create", name="s", model=model)
+        assert len(looks) <= 16
+        gateway.gateway.conversations.rest()
+        api.ask("append", "s", item={"role": "user", "content": "Go."})
+        assert api.ask("prompt", "s")["model"] == model
+
+
 def test_a_session_of_another_process_is_not_taken(api: ApiClient, store: Store) -> None:
     """A session that the host itself has open is refused as the library refuses it, and taken when that is asked for."""
     with Session(store, "mine", model="gpt-5") as session:

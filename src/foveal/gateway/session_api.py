@@ -6,6 +6,7 @@ never inside the same session. Those that only read the log take no turn: they a
 
 import asyncio
 import warnings
+from bisect import bisect_left
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -517,16 +518,29 @@ class SessionApi:
 
     def _last_opening(self, stored: str) -> tuple[int, SessionOpening | None]:
         """Return how often a session was opened in a new way, and the last of them."""
-        count, found = 0, None
-        while row := self._row(stored, _opening_id(count)):
-            body, count = log.to_entry(row, stored).body, count + 1
+        count = self._count_openings(stored)
+        for row in filter(None, (self._row(stored, _opening_id(number)) for number in reversed(range(count)))):
+            body = log.to_entry(row, stored).body
             if isinstance(body, Note) and body.text.startswith(_OPENED):
                 with suppress(msgspec.DecodeError):  # a note of somebody else's
-                    found = msgspec.json.decode(body.text.removeprefix(_OPENED), type=SessionOpening)
-        return count, found
+                    return count, msgspec.json.decode(body.text.removeprefix(_OPENED), type=SessionOpening)
+        return count, None
+
+    def _count_openings(self, stored: str) -> int:
+        """Return how many openings the log of a session has. Their numbers have no gap, so that a few looks find the end."""
+        beyond = 1
+        while self._row(stored, _opening_id(beyond - 1)):
+            beyond *= 2
+        return bisect_left(
+            range(beyond - 1), True, lo=beyond // 2, key=lambda number: self._row(stored, _opening_id(number)) is None
+        )
 
     def _row(self, stored: str, entry_id: str) -> Row | None:
-        rows = self._store.find(stored, entry_id) if self._store.cards(stored) else []
+        """Return the entry of an id; None if the session has none, or is not there."""
+        try:
+            rows = self._store.find(stored, entry_id)
+        except NotFound:
+            return None
         return next((row for row in rows if row.id == entry_id), None)
 
     def _whole(self, stored: str, ref: str) -> str:
