@@ -83,3 +83,15 @@ def test_damaged_labels_are_told_and_the_others_salvaged(file: Path, statement: 
     whole = {"a": ("The first", ()), "b": (None, ("x", "y")), "c": (None, ())}
     lost = "a" if "NOT NULL" in statement else "b"
     assert labels == whole | {lost: (None, ())}
+
+
+def test_a_page_reads_the_labels_of_its_own_sessions_alone(file: Path) -> None:
+    """A page costs what it shows: a damaged label of a session that is on another page is not met, and one of its own is told."""
+    with open_store(file) as store:
+        for name in ("d", "e"):
+            store.acquire(name).release()
+    changed(file, "UPDATE labels SET title = 'forged' WHERE title IS NOT NULL")
+    with open_store(file) as store:
+        assert [(card.id, card.tags) for card in store.page(after="a")][:2] == [("b", ("x", "y")), ("c", ())]
+        with pytest.raises(StoreCorrupt, match="do not match their seal"):
+            store.page()

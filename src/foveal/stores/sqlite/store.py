@@ -235,7 +235,7 @@ class SqliteStore:
     def cards(self, session: str | None = None) -> list[SessionCard]:
         with self._tables() as tables:
             if session is None:
-                return _labelled(tables, tables.records())
+                return _labelled(tables, tables.records(), tables.labels())
             record = tables.record(session)
             return [] if record is None else _labelled(tables, [record])
 
@@ -549,13 +549,12 @@ class SqliteScope:
             return tables.scope_state(self._name)[0]
 
 
-def _labelled(tables: Tables, records: Sequence[Record]) -> list[SessionCard]:
-    """Return the cards of these records; those of one or two without reading the labels of all sessions."""
-    held = tables.held(records, _now_ms())
-    if len(records) <= 2:
-        return [card(record, tables.labels_of(record)) for record in held]
-    labels = tables.labels()
-    return [card(record, labels.get(record.key, NO_LABELS)) for record in held]
+def _labelled(
+    tables: Tables, records: Sequence[Record], known: Mapping[int, Labels] | None = None
+) -> list[SessionCard]:
+    """Return the cards of these records, with the labels that are `known`; without them, those of these sessions are read."""
+    labels = tables.labels_among(records) if known is None else known
+    return [card(record, labels.get(record.key, NO_LABELS)) for record in tables.held(records, _now_ms())]
 
 
 _open_stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()

@@ -48,6 +48,10 @@ TOMBSTONE_COLUMNS = "SELECT key, seed, created_ms, deleted_ms, entries, chain, s
 SCOPE_COLUMNS = "SELECT id, changes, notes, seal FROM scopes"
 NOTE_COLUMNS = "SELECT scope, key, text, session, author, time_ms, seal FROM notes"
 LABEL_COLUMNS = "SELECT session, title, tags, seal FROM labels"
+_LABELS_AMONG = (
+    "SELECT l.session, l.title, l.tags, l.seal FROM json_each(?) AS wanted CROSS JOIN labels AS l"
+    " WHERE l.session = wanted.value"
+)
 LEASE_COLUMNS = "SELECT token, holder, until_ms, seal FROM leases"
 
 
@@ -120,10 +124,14 @@ class Tables:
             )
         return found
 
+    def labels_among(self, records: Iterable[Record]) -> dict[int, Labels]:
+        """Return the labels of those of these sessions that have any, by their keys, without reading those of others."""
+        keys = msgspec.json.encode([record.key for record in records]).decode()
+        return dict(map(self._labels, self._db.execute(_LABELS_AMONG, (keys,))))
+
     def labels_of(self, record: Record) -> Labels:
         """Return the labels of one session."""
-        raw = self._db.execute(f"{LABEL_COLUMNS} WHERE session = ?", (record.key,)).fetchone()
-        return NO_LABELS if raw is None else self._labels(raw)[1]
+        return self.labels_among([record]).get(record.key, NO_LABELS)
 
     def _labels(self, raw: Raw) -> tuple[int, Labels]:
         """Return a session's key and its labels; tags have no line breaks, and are kept one a line."""
