@@ -333,7 +333,8 @@ class MemoryStore:
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         with self._lock:
             self._check_usable()
-            new = [one for one in tombstones if one not in self._tombstones]
+            known = set(self._tombstones)
+            new = [one for one in tombstones if one not in known]
             self._tombstones = sorted([*self._tombstones, *new], key=lambda one: one.deleted_ms)
 
     def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:

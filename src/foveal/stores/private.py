@@ -278,7 +278,8 @@ class PrivateStore:
 
     def adopt(self, tombstones: Sequence[Tombstone]) -> None:
         self._inner.adopt(tombstones)
-        self._own_tombstones += [one for one in tombstones if one not in self._own_tombstones]
+        known = set(self._own_tombstones)
+        self._own_tombstones += [one for one in tombstones if one not in known]
 
     def backdate(self, session: str, *, created_ms: int, updated_ms: int) -> None:
         self._inner.backdate(self._known(session), created_ms=created_ms, updated_ms=updated_ms)

@@ -180,7 +180,7 @@ def touch(db: Database, path: Path, now_ms: int) -> None:
 def adopt(db: Database, path: Path, tombstones: Sequence[Tombstone]) -> None:
     """Add the tombstones of another store that are not here yet, under keys of this one."""
     tables = Tables(db, path)
-    first, known = tables.first_record(), tables.tombstones()
+    first, known = tables.first_record(), set(tables.tombstones())
     new = [one for one in tombstones if one not in known]
     for key, one in enumerate(new, start=first.entries + 1):
         hashes = bytes.fromhex(one.seed), bytes.fromhex(one.chain)
