@@ -4,7 +4,9 @@ import pytest
 
 from foveal import assistant, open_store, user
 from foveal.session.session import Session
+from foveal.stores.sqlite import SqliteStore
 from foveal.stores.sqlite.index import INDEX_OF_ALL, index_file
+from foveal.values.errors import ListDamaged, StoreCorrupt
 
 
 @pytest.fixture
@@ -75,6 +77,24 @@ def test_the_index_of_all_sessions_is_a_cache(run, path):
     run("delete", "weather", "--yes", "--store", path)
     assert not index.exists()
     assert names(run, path, "--search", "cookie") == ["old", "login"]
+
+
+def test_a_damaged_session_keeps_nobody_from_those_of_a_tag(run, path, monkeypatch):
+    """As without a tag: the others are listed, the damaged one is named, and the exit code is 1."""
+    run("label", "login", "--tag", "release", "--store", path)
+    page = SqliteStore.page
+
+    def damaged(store, *, after="", **given):
+        cards = page(store, after=after, **given)
+        if after:
+            return cards
+        raise ListDamaged({"broken": StoreCorrupt("session broken", "its record does not match its seal")}, cards)
+
+    monkeypatch.setattr(SqliteStore, "page", damaged)
+    ran = run("sessions", "--tag", "release", "--store", path)
+    assert ran.code == 1
+    assert "login" in ran.out
+    assert "damaged: broken: session broken: its record does not match its seal" in ran.out
 
 
 def test_branches_are_listed(run, path):

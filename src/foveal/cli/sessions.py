@@ -17,8 +17,8 @@ from foveal.cli.expire import age_s
 from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches
-from foveal.stores.port import PAGE_CARDS, SessionCard, Store
-from foveal.stores.readable_cards import readable_cards
+from foveal.stores.port import SessionCard, Store
+from foveal.stores.readable_cards import readable_cards, readable_pages
 from foveal.stores.rows import readable_titles
 from foveal.values.errors import StoreCorrupt, StoreError
 
@@ -74,20 +74,13 @@ def run(args: Namespace, out: Output) -> int:
 def _listed(store: Store, args: Namespace) -> tuple[list[SessionCard], dict[str, StoreCorrupt]]:
     """Return the cards that tag and time leave, most recently written first, and the damage of those that cannot be listed."""
     since_ms = None if args.since is None else time.time_ns() // 1_000_000 - args.since * 1000
-    damage = dict[str, StoreCorrupt]()
     if args.tag is None:
         cards, damage = readable_cards(store.cards)
     else:
-        cards = sorted(_tagged(store, args.tag), key=lambda card: -card.updated_ms)
+        cards, damage = readable_pages(lambda after: store.page(tag=args.tag, after=after))
+        cards.sort(key=lambda card: -card.updated_ms)
     found = [card for card in cards if not is_inbox(card.id) and (since_ms is None or card.updated_ms >= since_ms)]
     return found if any(private_options().values()) else readable_titles(store, found), damage
-
-
-def _tagged(store: Store, tag: str) -> list[SessionCard]:
-    found = store.page(tag=tag)
-    while page := store.page(tag=tag, after=found[-1].id) if len(found) % PAGE_CARDS == 0 and found else []:
-        found += page
-    return found
 
 
 def _print_cards(cards: Sequence[SessionCard], out: Output) -> None:

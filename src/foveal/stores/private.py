@@ -48,7 +48,7 @@ from foveal.stores.port import (
     Tombstone,
     Writer,
 )
-from foveal.stores.readable_cards import readable_cards
+from foveal.stores.readable_cards import readable_cards, readable_pages
 from foveal.stores.rows import UNREADABLE
 from foveal.stores.session_artifacts import in_places
 from foveal.stores.sqlite import MemoryIndex
@@ -170,14 +170,7 @@ class PrivateStore:
             return self._cards(lambda: self._inner.cards(self._prefix + session)) if session else []
         if not self._prefix:
             return self._cards(self._inner.cards)
-        found, damage, after = list[SessionCard](), dict[str, StoreCorrupt](), ""
-        while True:
-            page, damaged = readable_cards(lambda after=after: self.page(after=after, limit=PAGE_CARDS))
-            if not page and not damaged:
-                break
-            found += page
-            damage |= damaged
-            after = max(*damaged, *(card.id for card in page), "")
+        found, damage = readable_pages(lambda after: self.page(after=after))
         found.sort(key=lambda card: -card.updated_ms)
         if damage:
             raise ListDamaged(damage, found)

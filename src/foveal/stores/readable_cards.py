@@ -13,3 +13,15 @@ def readable_cards(listed: Callable[[], Sequence[SessionCard]]) -> tuple[list[Se
         return list(listed()), {}
     except ListDamaged as error:
         return list(error.cards), error.damage
+
+
+def readable_pages(page: Callable[[str], Sequence[SessionCard]]) -> tuple[list[SessionCard], dict[str, StoreCorrupt]]:
+    """Return the same of a list that is read page by page, in the order of names: `page` returns the cards behind a name."""
+    cards, damage, after = list[SessionCard](), dict[str, StoreCorrupt](), ""
+    while True:
+        found, damaged = readable_cards(lambda after=after: page(after))
+        if not found and not damaged:
+            return cards, damage
+        cards += found
+        damage |= damaged
+        after = max([*damaged, *(card.id for card in found)])
