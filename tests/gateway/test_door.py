@@ -1,15 +1,22 @@
 """The door: who is let in, and what passes through unchanged."""
 
+import asyncio
 import json
 import socket
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from foveal import open_store
+from foveal import Policy, open_store
+from foveal.gateway import server
+from foveal.gateway.app import Gateway
 from foveal.gateway.routes import provider_of
+from foveal.stores import Store
 from foveal.testing.provider import ScriptedProvider, Turn
+from foveal.values.errors import BadInput
 
 from .conftest import Gateways
 from .requests import PATHS, asked, post, said
@@ -43,6 +50,24 @@ def test_a_websocket_is_told_to_use_http(start: Gateways, capfd: pytest.CaptureF
     reply = httpx2.get(f"{gateway.url}/v1/responses", headers=asks)
     assert reply.status_code == 426
     assert capfd.readouterr().err == ""
+
+
+def test_a_gateway_that_does_not_start_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told that it did not start in time has no server in the background, and the port is free."""
+
+    async def begin(starting: server._Server, sockets: object = None) -> None:
+        while not starting.should_exit:  # noqa: ASYNC110 - the flag is of uvicorn
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(server, "_STARTS_S", -1.0)
+    monkeypatch.setattr(server._Server, "startup", begin)
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    before = {one.name for one in threading.enumerate()}
+    with pytest.raises(BadInput, match="did not start"), server.served(Gateway(store, Policy()), port):
+        pass
+    assert {one.name for one in threading.enumerate()} <= before
+    socket.create_server(("127.0.0.1", port)).close()
 
 
 OTHERS = [

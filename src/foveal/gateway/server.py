@@ -77,18 +77,22 @@ def serve(gateway: Gateway, listener: socket.socket) -> None:
 @contextmanager
 def served(gateway: Gateway, port: int = 0) -> Generator[str]:
     """Serve on a loopback port, by default a free one, until the block ends; the value is the address."""
-    listener = socket.create_server(("127.0.0.1", port))
-    server = _server(gateway)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
-    thread.start()
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        server = _server(gateway)
+        thread = threading.Thread(target=server.run, args=([listener],), name="foveal-gateway", daemon=True)
+        thread.start()
+        try:
+            _await_start(server, thread)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(timeout=10)
+
+
+def _await_start(server: uvicorn.Server, thread: threading.Thread) -> None:
+    """Return when a server takes requests; `BadInput` if it does not after some seconds, or has ended."""
     deadline = time.monotonic() + _STARTS_S
     while not server.started:
         if not thread.is_alive() or time.monotonic() > deadline:
             raise BadInput(f"the gateway did not start within {_STARTS_S:.0f} seconds")
         time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(timeout=10)
