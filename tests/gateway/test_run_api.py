@@ -390,6 +390,32 @@ def test_a_run_that_cannot_be_taken_up_keeps_no_other_waiting(
     assert any(line.startswith("run b#1 could not be taken up") for line in told)
 
 
+def test_a_defect_while_runs_are_taken_up_is_told_at_once(
+    store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for that work: whatever goes wrong in it is told to the operator while the gateway goes on."""
+    told: list[str] = []
+    gateway = Gateway(store, Policy(), agents=[bench.agent], tell=told.append)
+    monkeypatch.setattr(gateway.api.runs._runs, "list", lambda **_: 1 / 0)
+    with served(gateway) as url:
+        while not told:
+            assert httpx2.get(f"{url}/foveal/v1/agents").status_code == 200
+    assert told == ["runs of the last process could not all be taken up: ZeroDivisionError: division by zero"]
+
+
+def test_everything_is_closed_though_one_part_fails(
+    store: Store, bench: Bench, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A part of the gateway that fails at the end, which is an error in the log, keeps no session held."""
+    gateway = Gateway(store, Policy(max_context_tokens=10_000))
+    monkeypatch.setattr(gateway.api, "close", lambda: 1 / 0)
+    with served(gateway) as url:
+        httpx2.post(f"{url}/foveal/v1/sessions", json={"name": "s", "model": "gpt-5"}).raise_for_status()
+        assert store.cards("s")[0].holder is not None
+    assert store.cards("s")[0].holder is None
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
 def test_a_run_that_began_with_another_model_is_left_alone(store: Store, bench: Bench) -> None:
     """A gateway that starts tells its operator of it: the conversation goes to no other host by itself."""
     bench.agent.models = (ModelChoice("gpt-5", "openai", "http://elsewhere.invalid/v1"),)

@@ -5,7 +5,7 @@ import re
 import time
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from hmac import compare_digest
 from typing import Any
@@ -85,12 +85,13 @@ class Gateway:
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
-        taking_up = asyncio.ensure_future(self.api.runs.recover())
-        yield
-        await taking_up
-        await self.api.close()
-        await self._upstream.close()
-        self.conversations.close()
+        async with AsyncExitStack() as closing:  # each is closed, whatever becomes of the others: the last one first
+            closing.callback(self.conversations.close)
+            closing.push_async_callback(self._upstream.close)
+            closing.push_async_callback(self.api.close)
+            taking_up = asyncio.ensure_future(self.api.runs.recover())
+            yield
+            await taking_up
 
     async def _serve(self, request: Request) -> Response:
         path = request.scope.get("raw_path", request.url.path.encode()).decode("latin-1")

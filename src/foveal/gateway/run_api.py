@@ -111,8 +111,8 @@ class RunApi:
         try:
             await self._loop.do(self._runs.recover())
             cards = await self._sessions.read(lambda: self._runs.list(status="paused"))
-        except FovealError as error:
-            self._tell(f"runs of the last process could not all be taken up: {error}")
+        except Exception as error:  # of any kind: nobody waits for this, who could be told
+            self._tell(f"runs of the last process could not all be taken up: {_said(error)}")
             return
         known = with_successors(self._agents.values())
         for card in cards:
@@ -122,8 +122,8 @@ class RunApi:
                     if reason := other_model(state, known[card.agent]):
                         raise BadInput(reason)
                     await self._loop.do(self._runs.resume(card.run))
-                except FovealError as error:  # of this run alone
-                    self._tell(f"run {card.run} could not be taken up: {error}")
+                except Exception as error:  # of this run alone
+                    self._tell(f"run {card.run} could not be taken up: {_said(error)}")
 
     async def end(self) -> None:
         """Begin nothing more, and pause the runs under way: requests that wait for them are answered."""
@@ -290,6 +290,11 @@ class RunApi:
 
     async def _so_far(self, run: str) -> RunOutcome:
         return await self._sessions.read(lambda: self._runs.outcome(run))
+
+
+def _said(error: Exception) -> str:
+    """Return the words of an error; one that is not Foveal's own is named as well."""
+    return str(error) if isinstance(error, FovealError) else f"{type(error).__name__}: {error}"
 
 
 def _given_files(given: Iterable[AttachRequest]) -> "list[File]":
