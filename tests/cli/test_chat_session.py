@@ -10,6 +10,7 @@ from foveal.agent import Agent, Limits, tool
 from foveal.agent.built_in_tools import built_in_tools
 from foveal.agent.inbox import FollowUp, post
 from foveal.agent.run_events import StatusChanged
+from foveal.cli.chat_commands import ChatCommands
 from foveal.cli.chat_session import ChatSession
 from foveal.cli.chat_terminal import PlainTerminal
 from foveal.cli.output import Output
@@ -41,6 +42,26 @@ def agent_that(calls: str) -> Agent:
     looker = agent_with(FakeModel(by=lambda request: says(FOUND)), name="looker")
     inline, detached = ([looker], []) if calls == "delegate" else ([], [looker])
     return agent_with(FakeModel(by=reply), agents=inline, detached=detached)
+
+
+def test_another_conversation_is_loaded_without_reading_the_others(monkeypatch):
+    """Only a name that nobody has is looked for among all of them, for the nearest."""
+
+    async def talk():
+        chat = chat_of(agent_with(FakeModel(by=lambda request: says("Done."))), store)
+        await chat.say("Go.")
+        await chat.settled()
+        chat.use_new()
+        monkeypatch.setattr(chat.runs, "list", lambda: listed.append(True) or [])
+        await ChatCommands(chat).hear("/load s")
+        assert (chat.session, listed) == ("s", [])
+        await ChatCommands(chat).hear("/load t")
+        assert (chat.session, listed) == ("s", [True])
+        return shown_by(chat)
+
+    listed: list[bool] = []
+    with open_store() as store:
+        assert "there is no conversation 't'" in asyncio.run(talk())
 
 
 def test_the_cost_of_detached_sub_agents_is_at_the_foot():

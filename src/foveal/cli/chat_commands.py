@@ -11,6 +11,7 @@ from typing import NamedTuple, cast, get_args
 from foveal.agent.near_names import did_you_mean
 from foveal.agent.run_log import read_run
 from foveal.agent.run_marks import ENDED
+from foveal.agent.run_reports import newest_run
 from foveal.analysis.inspect.stored_session import branch_of
 from foveal.cli.chat_history import message_line, message_text, said_messages
 from foveal.cli.chat_models import chosen_model, with_host
@@ -118,11 +119,13 @@ class ChatCommands:
         self._out.table(("session", "agent", "last run", "last entry"), rows, "llll")
 
     async def _load(self, rest: str) -> None:
-        known = [one.session for one in self._chat.runs.list() if not one.parent]
-        if rest not in known:
+        chat = self._chat
+        newest = next((newest_run(chat.store, card) for card in chat.store.cards(rest)), None)
+        if newest is None or newest.parent:
+            known = [one.session for one in await asyncio.to_thread(chat.runs.list) if not one.parent]
             raise NotFound(f"there is no conversation {rest!r}. {did_you_mean(rest, known)} See /sessions")
-        self._chat.use(rest)
-        self._chat.greet()
+        chat.use(rest)
+        chat.greet()
 
     async def _current(self, rest: str) -> None:
         chat = self._chat
