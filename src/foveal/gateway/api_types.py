@@ -28,17 +28,17 @@ MOST_LISTED = 1_000
 
 
 class NoParameters(msgspec.Struct, frozen=True):
-    """Nothing is to be said."""
+    """No parameters."""
 
 
 class ListRequest(msgspec.Struct, frozen=True):
-    """The newest sessions are asked for."""
+    """The parameters of a list of sessions, the newest first."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
 
 
 class CreateRequest(msgspec.Struct, frozen=True):
-    """A session is to be opened: made, or gone on with, for this model."""
+    """The parameters of a session that is opened for a model: it is made, or goes on."""
 
     name: Annotated[str, Meta(min_length=1, max_length=400)]
     model: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -51,14 +51,14 @@ class CreateRequest(msgspec.Struct, frozen=True):
 
 
 class AppendRequest(msgspec.Struct, frozen=True):
-    """Something happened that is to be kept."""
+    """An item to keep: something that happened."""
 
     item: WireItem
     id: Annotated[str | None, Meta(description="The same item under the same id again changes nothing.")] = None
 
 
 class ExtendRequest(msgspec.Struct, frozen=True):
-    """Several things happened that are to be kept together."""
+    """Items to keep together: all of them or none."""
 
     items: list[WireItem]
 
@@ -71,14 +71,14 @@ class FollowRequest(msgspec.Struct, frozen=True):
 
 
 class PromptRequest(msgspec.Struct, frozen=True):
-    """The next request is asked for."""
+    """The parameters of the next request to the provider."""
 
     tools: tuple[ToolDefinition, ...] = ()
     next_call: NextCall = NextCall()
 
 
 class RecoverRequest(msgspec.Struct, frozen=True):
-    """A smaller prompt is asked for, after the provider refused the last one for its length."""
+    """The provider's refusal of the last prompt for its length, and the parameters of a smaller one."""
 
     error: Annotated[Any, Meta(description="The body of the provider's refusal, or its text.")]
     tools: tuple[ToolDefinition, ...] = ()
@@ -86,13 +86,13 @@ class RecoverRequest(msgspec.Struct, frozen=True):
 
 
 class WhyRequest(msgspec.Struct, frozen=True):
-    """The explanation of a prompt is asked for: of the next one, or of a past call's."""
+    """The prompt to explain: the next one, or that of a past call."""
 
     call: Annotated[int, Meta(ge=1)] | None = None
 
 
 class RecallRequest(msgspec.Struct, frozen=True):
-    """An original is asked for: whole, or the excerpt that the other fields describe."""
+    """The reference of an original to return: whole, or the excerpt that the other fields describe."""
 
     ref: str
     offset: int | None = None
@@ -103,27 +103,27 @@ class RecallRequest(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """Words are searched for, in everything that the session ever saw."""
+    """Words to search for in everything that the session ever saw."""
 
     words: str
     limit: int = 10
 
 
 class CompactRequest(msgspec.Struct, frozen=True):
-    """A fold is asked for, now."""
+    """The parameters of a fold that is made now."""
 
     instructions: str = ""
 
 
 class RewindRequest(msgspec.Struct, frozen=True):
-    """The session is to go on from an earlier entry."""
+    """The earlier entry from which the session goes on."""
 
     entry_id: str
     reason: str = ""
 
 
 class InjectRequest(msgspec.Struct, frozen=True):
-    """Content is to be shown beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
+    """Content to show beside the conversation, in a fence of a kind that the policy names. Blank text removes it."""
 
     kind: str
     text: str
@@ -132,21 +132,21 @@ class InjectRequest(msgspec.Struct, frozen=True):
 
 
 class RemindRequest(msgspec.Struct, frozen=True):
-    """A text is to be shown in the next call only. The policy must have `remind`."""
+    """A text to show in the next call only. The policy must have `remind`."""
 
     text: str
     name: str = "host"
 
 
 class AttachRequest(msgspec.Struct, frozen=True):
-    """A file is to be given to the model."""
+    """A file to give to the model."""
 
     name: Annotated[str, Meta(min_length=1, max_length=400)]
     data: Annotated[bytes, Meta(description="The bytes of the file, as base64.")]
 
 
 class ChildRequest(msgspec.Struct, frozen=True):
-    """A session for a sub-agent is to be opened: it knows its task, and of its parent only the parts that are named here."""
+    """The parameters of a sub-agent's session, which knows its task, and of its parent only the parts that are named here."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     task: str
@@ -160,13 +160,13 @@ class ChildRequest(msgspec.Struct, frozen=True):
 
 
 class EventsRequest(msgspec.Struct, frozen=True):
-    """The entries after a place of the log are asked for. The header `last-event-id` says the same and counts more."""
+    """The place of the log after which entries are streamed. The header `last-event-id` says the same and counts more."""
 
     after: Annotated[int, Meta(ge=0)] = 0
 
 
 class DeleteRequest(msgspec.Struct, frozen=True):
-    """A session is to be deleted, with its children."""
+    """The parameters of the deletion of a session and its children."""
 
     takeover: Annotated[bool, Meta(description="Even if another process is writing it.")] = False
 
@@ -303,7 +303,7 @@ class LoggedEntry(msgspec.Struct, frozen=True):
 
 
 class HealthReply(msgspec.Struct, frozen=True):
-    """A gateway whose store answers."""
+    """The health of a gateway whose store answers."""
 
     status: Literal["ok"] = "ok"
 

@@ -33,7 +33,7 @@ class AgentList(msgspec.Struct, frozen=True):
 
 
 class RunStart(msgspec.Struct, frozen=True):
-    """A run is to begin: in a session that goes on, or in a new one."""
+    """The parameters of a run that begins: in a session that goes on, or in a new one."""
 
     agent: str
     text: str
@@ -43,7 +43,7 @@ class RunStart(msgspec.Struct, frozen=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True):
-    """The newest run of each session is asked for, of one status if it is named."""
+    """The parameters of a list of runs: the newest of each session, of one status if it is named."""
 
     status: RunStatus | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED)] = 100
@@ -56,7 +56,7 @@ class RunList(msgspec.Struct, frozen=True):
 
 
 class RunWords(msgspec.Struct, frozen=True):
-    """The user says something to a run."""
+    """Words of the user to a run."""
 
     text: str
     files: tuple[AttachRequest, ...] = ()
@@ -80,25 +80,25 @@ class RunDecision(msgspec.Struct, frozen=True):
 
 
 class RunStop(msgspec.Struct, frozen=True):
-    """A run is to end, or to rest."""
+    """The reason for which a run is to end, or to rest."""
 
     reason: str = ""
 
 
 class RunResume(msgspec.Struct, frozen=True):
-    """A run is to go on, with an answer to its question if it waits for one."""
+    """The answer to the question of a run that goes on, if it waits for one."""
 
     answer: UserAnswer | None = None
 
 
 class RunWait(msgspec.Struct, frozen=True):
-    """The outcome of a run is asked for, when it ends or rests; after the time, as far as it has come."""
+    """The longest wait for a run to end or rest: after it, the run is returned as far as it has come."""
 
     timeout_s: Annotated[float, Meta(ge=0, le=MOST_WAIT_S)] = 30.0
 
 
 class RunEvents(msgspec.Struct, frozen=True):
-    """The events of a run after an id are asked for. The header `last-event-id` says the same and counts more."""
+    """The id after which the events of a run are streamed. The header `last-event-id` says the same and counts more."""
 
     after: Annotated[int, Meta(ge=0)] = 0
     kinds: Annotated[str, Meta(description="Kinds of events, with commas between them; all, if it is empty.")] = ""

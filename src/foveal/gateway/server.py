@@ -40,6 +40,7 @@ _EXPECTED = (
 
 
 def _is_news(record: logging.LogRecord) -> bool:
+    """Return False for a warning about an intended answer."""
     return not record.getMessage().startswith(_EXPECTED)
 
 
@@ -54,7 +55,7 @@ class _Server(uvicorn.Server):
         self._gateway = gateway
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """End the runs and streams of the gateway, then wait for all other requests."""
         await self._gateway.api.end()
         await super().shutdown(sockets)
 
