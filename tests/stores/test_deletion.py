@@ -631,3 +631,23 @@ def test_a_file_of_a_killed_process_that_cannot_be_removed_is_told(path: Path, m
         assert (done.sessions, done.artifacts, len(done.left)) == (("goes",), 1, 1)
         assert str(stray) in done.left[0]
         assert "vacuum" in done.left[0]
+
+
+class _Unlisted(MemoryStore):
+    """A store whose sessions nobody may list, as if there were too many."""
+
+    def cards(self, session: str | None = None) -> list[SessionCard]:
+        assert session is not None
+        return super().cards(session)
+
+
+def test_a_deletion_looks_at_its_own_sessions_alone() -> None:
+    """Without artifacts, a deletion costs what it deletes, however many sessions the store has; a name that only begins alike is
+    of no child."""
+    store = _Unlisted()
+    for name in ("a", "a/b", "a/b/c", "ab", "b", "b/a"):
+        store.acquire(name).release()
+    assert sorted(delete_sessions(store, ["a/b", "a"]).sessions) == ["a", "a/b", "a/b/c"]
+    assert [card.id for card in store.page()] == ["ab", "b", "b/a"]
+    with pytest.raises(NotFound, match="It was deleted before"):
+        delete_sessions(store, ["b", "a"])

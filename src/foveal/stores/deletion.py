@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from foveal.stores.port import SessionCard, Store, Tombstone
-from foveal.stores.readable_cards import readable_cards
+from foveal.stores.readable_cards import readable_cards, readable_pages
 from foveal.stores.unnamed_artifacts import NamedArtifacts, Sweep, remove_unfinished, remove_unnamed
 from foveal.values.errors import IndexLeft, NotFound, SessionChanged, SessionHeld, StoreError
 
@@ -40,14 +40,18 @@ class Deletion(msgspec.Struct, frozen=True):
 def with_children(store: Store, names: Iterable[str]) -> list[SessionCard]:
     """Return the cards of these sessions and of their children, each once; `NotFound` if a name is unknown, `StoreCorrupt` if one
     of them is damaged."""
-    (cards, damage), wanted = readable_cards(store.cards), set(names)
-    known = {card.id for card in cards}
-    for name, error in damage.items():
-        if name not in known and (name in wanted or not wanted.isdisjoint(parents_of(name))):
-            raise error
-    for name in sorted(wanted - known):
-        raise NotFound(f"there is no session {name!r}; nothing was deleted{_told_before(store, name)}")
-    return [card for card in cards if card.id in wanted or not wanted.isdisjoint(parents_of(card.id))]
+    found = dict[str, SessionCard]()
+    for name in sorted(set(names)):
+        own, damage = readable_cards(lambda name=name: store.cards(name))
+        if not own and not damage:
+            raise NotFound(f"there is no session {name!r}; nothing was deleted{_told_before(store, name)}")
+        children, harmed = readable_pages(lambda after, name=name: store.page(prefix=f"{name}{_CHILD}", after=after))
+        cards = {card.id: card for card in (*own, *children)}
+        for damaged, error in (damage | harmed).items():
+            if damaged not in cards:
+                raise error
+        found |= cards
+    return sorted(found.values(), key=lambda card: -card.updated_ms)
 
 
 def _told_before(store: Store, name: str) -> str:
