@@ -1,6 +1,7 @@
 """Arguments that several commands have: numbers, a call, the store that a command reads."""
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -12,6 +13,9 @@ from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
 from foveal.values.errors import BadInput, NotFound
 
+_AGE = re.compile(r"(\d{1,6})([smhdw])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
 
 def positive(text: str) -> int:
     """Return a count above zero; `32_000` and `32,000` are fine."""
@@ -22,6 +26,14 @@ def positive(text: str) -> int:
     if number <= 0:
         raise ArgumentTypeError(f"{text!r} is not a number above zero")
     return number
+
+
+def age_s(text: str) -> int:
+    """Return an age such as `30d` in seconds."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if not found:
+        raise ArgumentTypeError(f"{text!r:.40} is not an age; write 90m, 12h, 7d or 4w")
+    return int(found[1]) * _UNITS_S[found[2]]
 
 
 def add_call(parser: ArgumentParser) -> None:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from foveal.agent.inbox import is_inbox
-from foveal.cli.arguments import add_store, existing_store, positive, private_options
-from foveal.cli.expire import age_s
+from foveal.cli.arguments import add_store, age_s, existing_store, positive, private_options
 from foveal.cli.output import Output, utc_time
 from foveal.recall.search import SessionHit, search_store
 from foveal.stores.branches import LogBranch, list_branches

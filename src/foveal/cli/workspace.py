@@ -4,20 +4,16 @@
 """
 
 import os
-import re
 from argparse import ArgumentParser, Namespace
 from datetime import timedelta
 
 import msgspec
 
-from foveal.cli.arguments import add_json
+from foveal.cli.arguments import add_json, age_s
 from foveal.cli.output import Output, utc_time
 from foveal.context.workspace import Cleaned, CleaningPlan, SessionFolder, clean, folders
-from foveal.values.errors import BadInput
 
 ROOT = "FOVEAL_WORKSPACES"
-_AGE = re.compile(r"(\d{1,6})([mhdw])\Z")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -25,7 +21,9 @@ def configure(parser: ArgumentParser) -> None:
     listing = commands.add_parser("list", help="the workspaces, the longest unused first", allow_abbrev=False)
     listing.set_defaults(work=_list)
     cleaning = commands.add_parser("clean", help="what is old: show it, or remove it", allow_abbrev=False)
-    cleaning.add_argument("--older-than", metavar="AGE", default="7d", help="90m, 12h, 7d, 4w (default: 7d)")
+    cleaning.add_argument(
+        "--older-than", metavar="AGE", type=age_s, default="7d", help="90m, 12h, 7d, 4w (default: 7d)"
+    )
     cleaning.add_argument("--apply", action="store_true", help="remove what is shown without it")
     cleaning.set_defaults(work=_clean)
     for command in (listing, cleaning):
@@ -49,7 +47,7 @@ def _list(_args: Namespace, root: str, out: Output) -> None:
 
 
 def _clean(args: Namespace, root: str, out: Output) -> int:
-    plan = clean(root, _age(args.older_than))
+    plan = clean(root, timedelta(seconds=args.older_than))
     cleaned = plan.apply() if args.apply and plan.remove else None
     if out.is_json:
         out.document(_document(plan, cleaned))
@@ -81,13 +79,6 @@ def _table(found: tuple[SessionFolder, ...], out: Output) -> None:
 
 def _name(folder: SessionFolder) -> str:
     return "(left by an interrupted cleaning)" if folder.session is None else folder.session
-
-
-def _age(text: str) -> timedelta:
-    found = _AGE.match(text)
-    if not found:
-        raise BadInput(f"{text!r:.40} is not an age; write 90m, 12h, 7d or 4w")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def _document(plan: CleaningPlan, cleaned: Cleaned | None) -> dict[str, object]:
