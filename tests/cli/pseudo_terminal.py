@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -54,7 +55,7 @@ class PseudoTerminal:
                 cwd=cwd,
                 env=settings,
                 start_new_session=True,
-                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - Ctrl-C is for it alone
+                preexec_fn=_take_terminal,  # noqa: PLW1509 - nothing else runs in it yet
             )
         os.close(worker)
 
@@ -111,3 +112,10 @@ class PseudoTerminal:
             self.program.kill()
             self.program.wait()
         os.close(self._fd)
+
+
+def _take_terminal() -> None:
+    """Make the terminal on its input that of this process, whom Ctrl-C reaches, also where the tests run in the background: a
+    shell lets its background programs ignore it."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
