@@ -42,6 +42,17 @@ def test_a_session_moves_from_store_to_store(run, kept, tmp_path):
     )
 
 
+def test_what_is_refused_makes_no_store(run, kept, tmp_path, monkeypatch):
+    """A file that is none of `export`, and a tenant that has no such name."""
+    new = tmp_path / "new.db"
+    (tmp_path / "bad.jsonl").write_text("nothing\n")
+    assert "bad.jsonl: this is not an exported session" in run("import", tmp_path / "bad.jsonl", "--store", new).err
+    assert run("export", "alpha", "--store", kept, "-o", tmp_path / "alpha.jsonl").code == 0
+    monkeypatch.setenv("FOVEAL_TENANT", "a b")
+    assert "cannot name a tenant" in run("import", tmp_path / "alpha.jsonl", "--store", new).err
+    assert not list(tmp_path.glob("new.db*"))
+
+
 @pytest.mark.parametrize("ending", ["", "-wal", "-journal", ".artifacts/ab/name", ".index/name.db"])
 @pytest.mark.parametrize("words", [("export", "alpha", "-o"), ("view", "alpha", "--html")])
 def test_no_file_of_a_store_is_written_over(run, kept, words, ending):

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from foveal.cli.arguments import add_store, open_place, store_place
 from foveal.cli.output import Output
 from foveal.stores.place import find_file
-from foveal.stores.portable import import_session
+from foveal.stores.portable import import_verified, verify_export
 from foveal.values.errors import BadInput
 
 
@@ -22,9 +22,11 @@ def configure(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, out: Output) -> None:
-    with _opened(args.file) as stream, open_place(store_place(args.store)) as store:
+    with _opened(args.file) as stream:
         try:
-            done = import_session(store, stream, name=args.name)
+            portrait = verify_export(stream)  # before a store is made for it
+            with open_place(store_place(args.store)) as store:
+                done = import_verified(store, stream, portrait, name=args.name)
         except BadInput as error:
             raise BadInput(f"{args.file}: {error}") from None
     name = done.session if args.name is None else args.name

@@ -9,6 +9,7 @@ from foveal.stores import sqlite
 from foveal.stores.memory import MemoryStore
 from foveal.stores.place import DatabaseAddress, find_place
 from foveal.stores.port import Store
+from foveal.stores.tenants import tenant_prefix
 from foveal.values.errors import BadInput, MissingExtra, NotFound
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def open_store(
         raise MissingExtra("A store with tenants or keys", "keys")
     if isinstance(keys, str | Path):
         keys = import_module("foveal.stores.keys").read_keys(keys)
+    tenant_prefix(tenant)  # refused before a store is made
     store = _open(place, artifacts, may_be_read_only=may_be_read_only, must_exist=must_exist)
     if tenant is None and keys is None:
         return store

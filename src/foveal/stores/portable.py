@@ -92,7 +92,9 @@ def export_session(store: Store, session: str, stream: BinaryIO) -> Portrait:
 
 
 def verify_export(stream: BinaryIO) -> Portrait:
-    """Read a file to its end and return its first line; `BadInput` unless it is whole and any store can keep it."""
+    """Read a file to its end and return its first line; `BadInput` unless it is whole and any store can keep it. The stream must
+    be seekable, and is left where it was."""
+    start = stream.tell()
     portrait, lines = _read(stream)
     _check_portrait(portrait)
     chain = seed(portrait.session)
@@ -123,6 +125,7 @@ def verify_export(stream: BinaryIO) -> Portrait:
             f"the entries of the file name {len(named):,} artifacts, of which it lacks {len(named - artifacts):,}, and it holds "
             f"{len(artifacts - named):,} that none of them names; it was changed"
         )
+    stream.seek(start)
     return portrait
 
 
@@ -146,16 +149,18 @@ def _secret(portrait: Portrait) -> bytes:
 
 def import_session(store: Store, stream: BinaryIO, *, name: str | None = None) -> Portrait:
     """Add an exported session to a store, under its own name or another one: whole, or not at all. It is verified first, so
-    the stream must be seekable. `BadInput` if there is such a session already.
+    the stream must be seekable. `BadInput` if there is such a session already."""
+    return import_verified(store, stream, verify_export(stream), name=name)
+
+
+def import_verified(store: Store, stream: BinaryIO, portrait: Portrait, *, name: str | None = None) -> Portrait:
+    """Add a session whose file was verified, like `import_session`.
 
     Scope, labels and times come with it: it expires when the original would.
     """
     if name is not None:
         check_session(name)
-    start = stream.tell()
-    portrait = verify_export(stream)
     session = portrait.session if name is None else name
-    stream.seek(start)
     drafts: list[Draft] = []  # all of them, for one commit
     with _new_session(store, session, secret=_secret(portrait), scope=portrait.scope) as writer:
         kept = store.artifacts_for(session)
