@@ -209,3 +209,14 @@ def test_files_are_synced_fully_where_the_system_has_that(
     monkeypatch.setattr(os, "fsync", lambda handle: called.append("plain"))
     disk.sync_file(1)
     assert called == calls
+
+
+def test_a_file_that_the_disk_does_not_make_is_told_as_that(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was synced, and to open the store again would not help."""
+
+    def refuse(*_: object) -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr("foveal.stores.sqlite.opening.os.open", refuse)
+    with pytest.raises(StoreError, match=r"store\.db cannot be made .*No such file"):
+        SqliteStore(path)

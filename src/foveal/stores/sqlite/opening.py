@@ -191,6 +191,9 @@ def _open_once(path: Path, busy_timeout_s: float, state: RestState) -> Database:
     with ExitStack() as undo:
         try:
             _make_file(path)
+        except OSError as error:
+            raise _not_made(path, error) from error
+        try:
             db = connect_configured(path, busy_timeout_s, flags=CREATE)
             undo.callback(db.close)
             if db.readonly("main"):
@@ -210,11 +213,15 @@ def _open_once(path: Path, busy_timeout_s: float, state: RestState) -> Database:
         except ValueError as error:
             raise StoreError(f"{path!r} is not a path that can be opened: {error}.") from error
         except PermissionError as error:
-            raise StoreError(f"{path} cannot be made ({error}). Check the folder and its owner.") from error
+            raise _not_made(path, error) from error
         except OSError as error:
             raise StoreFailed(f"{path}: its folder could not be synced ({error}). Open the store again.") from error
         undo.pop_all()
     return db
+
+
+def _not_made(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be made ({error}). Check the folder, its owner and its space.")
 
 
 def _make_file(path: Path) -> None:
