@@ -13,12 +13,12 @@ from foveal.stores.artifacts import artifacts_folder
 from foveal.stores.port import Draft
 from foveal.stores.sqlite import SqliteStore
 from foveal.values.codec import encode
-from foveal.values.entry import user
+from foveal.values.entry import Message, Stored, user
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="rights of files are others there")
 
-_POWERLESS = ("setpriv", "--bounding-set", "-dac_override")
-"""Root, who may write everything, gives up the right to."""
+_POWERLESS = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search")
+"""Root, who may read and write everything, gives up the right to."""
 
 READING = (
     "why alpha",
@@ -99,6 +99,23 @@ def test_a_command_that_writes_says_that_the_store_cannot_be_written(locked: Pat
     assert done.returncode == 2
     assert f"{locked} cannot be" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_store_is_read_although_its_artifacts_cannot(tmp_path: Path) -> None:
+    """The log is shown; `migrate` names each artifact that it could not copy, and the session is not called whole."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    with SqliteStore(folder / "a.db") as store:
+        kept = store.artifacts.put([b"large"])
+        stored = Message("user", (Stored(kept.sha256, kept.size_bytes, kept.lines, kept.head, kept.tail),))
+        store.acquire("s").append([Draft("e", None, 1, "a", encode(stored))])
+    for locked in _locked(folder, "a.db"):
+        artifacts_folder(locked).chmod(0)
+        assert "s  " in _run("sessions", locked, tmp_path).stdout
+        done = _run("store migrate {store} {out}", locked, tmp_path)
+        assert (done.returncode, done.stderr) == (1, "")
+        assert "0 sessions are whole" in done.stdout
+        assert "session s" in done.stdout
 
 
 def test_a_file_that_cannot_be_written_is_read_with_the_wal_that_a_killed_writer_left(tmp_path: Path) -> None:

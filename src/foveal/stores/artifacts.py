@@ -206,7 +206,9 @@ class FileArtifacts:
 
     def _existing(self, sha256: str) -> Path:
         place = self._place(sha256)
-        if not place.is_file():
+        with self._plain_errors():
+            is_there = place.is_file()
+        if not is_there:
             raise NotFound(
                 f"there is no artifact {sha256} in {self._folder}. If a log names it, it was lost: "
                 f"`foveal doctor {self._store_path}` lists all that is missing."
@@ -342,4 +344,6 @@ def _translated(error: OSError, folder: Path) -> StoreError:
         return StoreFull(
             f"{folder}: no space is left for an artifact; nothing was kept of it. Free space and try again."
         )
+    if isinstance(error, PermissionError):  # of this place, whatever the store itself can do
+        return StoreError(f"{folder}: the artifact cannot be kept or read ({error}). Check the folder and its owner.")
     return StoreFailed(f"{folder}: the artifact could not be kept or read ({error}); it must be put again.")

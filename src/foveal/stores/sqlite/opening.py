@@ -183,7 +183,11 @@ def _check_place(path: Path) -> None:
 
 
 def _holds_something(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
+    """Return whether a file or folder is not empty; True of a folder that cannot be read: it was made for something."""
+    try:
+        return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
+    except PermissionError:
+        return True
 
 
 def _open_once(path: Path, busy_timeout_s: float, state: RestState) -> Database:
