@@ -11,6 +11,7 @@ pytest.importorskip("cryptography", reason="the extra `keys` is not installed")
 
 import foveal
 from foveal.cli import main
+from foveal.stores.format import ENVELOPE
 from foveal.stores.references import artifacts_named
 
 
@@ -99,6 +100,35 @@ def test_backup_and_doctor_with_keys_and_tenant(
         assert found in capsys.readouterr().out or (words[0], tenant) == ("backup", None)
     with foveal.open_store("b.db") as operator:
         assert sorted(card.id for card in operator.cards()) == (["@acme:s"] if tenant else ["@acme:s", "@globex:s"])
+
+
+@pytest.mark.parametrize("place", [0, 30])
+def test_a_wrong_key_is_no_damage(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told as one that does not open the session, and nothing is to be saved. A wrapped key that was changed, in the name of
+    its key or behind it, is damage under the right key too."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("keys", "others"):
+        Path(name).write_text(b64encode(token_bytes(32)).decode())
+    store = foveal.open_store("a.db", keys="keys")
+    with store, foveal.Session(store, "s", model="gpt-5") as session:
+        session.append(foveal.user("hello"))
+    monkeypatch.setenv("FOVEAL_KEYS", "others")
+    assert main(["store", "doctor", "a.db"]) == 1
+    said = capsys.readouterr().out
+    assert "no damage\n1 sessions are under keys that are not at hand, and were not read; session s: this was" in said
+    assert "salvage" not in said
+    db = apsw.Connection("a.db")
+    ((secret,),) = db.execute("SELECT secret FROM sessions WHERE id = 's'").fetchall()
+    at = len(ENVELOPE) + place
+    db.execute("UPDATE sessions SET secret = ?", (secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :],))
+    db.close()
+    monkeypatch.setenv("FOVEAL_KEYS", "keys")
+    assert main(["store", "doctor", "a.db"]) == 1
+    said = capsys.readouterr().out
+    assert "salvage" in said
+    assert "not at hand" not in said
 
 
 def test_an_encrypted_title_is_not_listed_as_it_is(

@@ -24,4 +24,4 @@ def run(args: Namespace, out: Output) -> int:
         out.document(plain_report(done))
     else:
         print_report(done, None, out)
-    return 1 if done.damage else 0
+    return 1 if done.damage or done.unread else 0

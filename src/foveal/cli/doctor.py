@@ -86,11 +86,16 @@ def print_report(found: Report, kept: Report | None, out: Output) -> None:
     for damage in found.damage:
         out.line(str(damage), "bad")
     verdict = f"{len(found.damage):,} damaged" if found.damage else "no damage"
-    out.line(f"{found.path}: {_sizes(found)}; {verdict}", "" if found.damage else "good")
+    out.line(f"{found.path}: {_sizes(found)}; {verdict}", "" if found.damage or found.unread else "good")
     if found.encrypted:
         out.line(
             f"{found.encrypted:,} sessions are encrypted: their chains are proven; with $FOVEAL_KEYS, `foveal store doctor` "
             "reads their entries and artifacts, too"
+        )
+    if found.unread:
+        out.line(
+            f"{len(found.unread):,} sessions are under keys that are not at hand, and were not read; {found.unread[0]}",
+            "bad",
         )
     if kept:
         out.line(f"{kept.path}: salvaged {_sizes(kept)}")

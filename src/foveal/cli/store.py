@@ -3,7 +3,8 @@
 PLACE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. `migrate` copies all sessions with their artifacts and notes
 to another store, of the other kind or not, and proves each by its hash chain; run again, it goes on where it was stopped. A
 session that was deleted in TARGET is not copied again. Exit code 1 if something is damaged or missing, or was left because
-somebody writes it, because TARGET has another session of that name, or because it was deleted in PLACE after it was copied.
+somebody writes it, because its key is not at hand, because TARGET has another session of that name, or because it was deleted in
+PLACE after it was copied.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -129,7 +130,7 @@ def _report(found: Report, out: Output) -> int:
         out.document(plain_report(found))
     else:
         print_report(found, None, out)
-    return 1 if found.damage else 0
+    return 1 if found.damage or found.unread else 0
 
 
 def _stats(args: Namespace, out: Output) -> int:

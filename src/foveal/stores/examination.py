@@ -11,6 +11,7 @@ from foveal.values.codec import decode
 from foveal.values.errors import (
     BadEntry,
     BadInput,
+    KeyMissing,
     NotFound,
     StoreBusy,
     StoreCorrupt,
@@ -48,14 +49,17 @@ class Report:
     """Names of their scopes."""
     encrypted: int = 0
     """Sessions whose chains are proven, and whose entries and artifacts only their keys could read."""
+    unread: tuple[str, ...] = ()
+    """Encrypted sessions of which nothing was read, because the keys at hand are others, each with the reason."""
 
 
 def examine_store(store: Store, place: str) -> Report:
     """Read a store to its end, damaged rows passed over, and return the counts of whatever is whole. Nothing is changed. Sessions
-    that are deleted meanwhile are left out; those whose keys are not at hand are told as damage, and the others are read."""
+    that are deleted meanwhile are left out; those whose keys are not at hand are named, and the others are read."""
     cards, damaged = readable_cards(store.cards)
     damage = [Damage(error.place, error.what) for error in damaged.values()]
     names = [name for name in damaged if name not in {card.id for card in cards}]
+    unread = list[str]()
     entries = encrypted = 0
     artifacts_of = dict[tuple[str, ...], dict[str, _NamedArtifact]]()
     for card in cards:
@@ -71,10 +75,10 @@ def examine_store(store: Store, place: str) -> Report:
             continue
         except OF_THE_WHOLE_STORE:
             raise
-        except StoreCorrupt as error:
-            damage.append(Damage(error.place, error.what))
-        except StoreError as error:  # a key that is lost, or was changed
-            damage.append(Damage(f"session {card.id}", f"it cannot be read: {error}"))
+        except KeyMissing as error:
+            unread.append(f"session {card.id}: {error}")
+        except StoreError as error:
+            damage.append(_damage(card.id, error))
         else:
             encrypted += secret.startswith(ENVELOPE)
         names.append(card.id)
@@ -92,7 +96,15 @@ def examine_store(store: Store, place: str) -> Report:
             check()
         except StoreCorrupt as error:
             damage.append(Damage(error.place, error.what))
-    return Report(place, len(names), entries, whole, tuple(damage), tuple(names), tuple(scopes), encrypted)
+    told = tuple(damage), tuple(names), tuple(scopes), encrypted, tuple(unread)
+    return Report(place, len(names), entries, whole, *told)
+
+
+def _damage(session: str, error: StoreError) -> Damage:
+    """Return the damage of a session that cannot be read at all: its log's, or that of its key, which was changed."""
+    if isinstance(error, StoreCorrupt):
+        return Damage(error.place, error.what)
+    return Damage(f"session {session}", f"it cannot be read: {error}")
 
 
 @dataclass(frozen=True, slots=True)
