@@ -106,8 +106,8 @@ def test_backup_and_doctor_with_keys_and_tenant(
 def test_a_wrong_key_is_no_damage(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is told as one that does not open the session, and nothing is to be saved. A wrapped key that was changed, in the name of
-    its key or behind it, is damage under the right key too."""
+    """It is told as one that does not open the session, and nothing is to be saved. A wrapped key that was changed, in the name
+    of its key or behind it, is damage under the right key too."""
     monkeypatch.chdir(tmp_path)
     for name in ("keys", "others"):
         Path(name).write_text(b64encode(token_bytes(32)).decode())
@@ -121,6 +121,7 @@ def test_a_wrong_key_is_no_damage(
     assert "salvage" not in said
     db = apsw.Connection("a.db")
     ((secret,),) = db.execute("SELECT secret FROM sessions WHERE id = 's'").fetchall()
+    assert isinstance(secret, bytes)
     at = len(ENVELOPE) + place
     db.execute("UPDATE sessions SET secret = ?", (secret[:at] + bytes([secret[at] ^ 1]) + secret[at + 1 :],))
     db.close()
@@ -129,6 +130,29 @@ def test_a_wrong_key_is_no_damage(
     said = capsys.readouterr().out
     assert "salvage" in said
     assert "not at hand" not in said
+
+
+def test_runs_of_sessions_without_keys_are_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How many sessions were not read, and why, in one line; no run is made up of a session that may have none."""
+    monkeypatch.chdir(tmp_path)
+    Path("keys").write_text(b64encode(token_bytes(32)).decode())
+    for name in ("one", "two"):
+        store = foveal.open_store("a.db", keys="keys")
+        with store, foveal.Session(store, name, model="gpt-5") as session:
+            session.append(foveal.user("hello"))
+    assert main(["runs", "--store", "a.db"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "no runs\n2 sessions were not read, because their keys are not at hand; the first cannot be read: "
+    )
+    assert "open the store with its keys (`keys`, or $FOVEAL_KEYS)" in said
+    assert main(["runs", "--store", "a.db", "--json"]) == 1
+    assert capsys.readouterr().out.count('"needs_key": true') == 2
+    monkeypatch.setenv("FOVEAL_KEYS", "keys")
+    assert main(["runs", "--store", "a.db"]) == 0
+    assert capsys.readouterr().out == "no runs\n"
 
 
 def test_an_encrypted_title_is_not_listed_as_it_is(

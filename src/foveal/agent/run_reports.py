@@ -22,7 +22,7 @@ from foveal.agent.run_state import RunState, RunUsage
 from foveal.agent.spending import bills_in
 from foveal.stores.port import PAGE_CARDS, SessionCard, Store
 from foveal.values.entry import Usage
-from foveal.values.errors import FovealError, NotFound
+from foveal.values.errors import FovealError, KeyMissing, NotFound
 
 logger = logging.getLogger("foveal.runs")
 
@@ -40,6 +40,8 @@ class RunCard(msgspec.Struct, frozen=True):
     updated_ms: int
     is_held: bool
     """Whether a process has the session open."""
+    needs_key: bool = False
+    """Whether the session cannot be read because it is encrypted, and its key is not at hand."""
 
 
 class RunCost(msgspec.Struct, frozen=True):
@@ -95,7 +97,8 @@ def newest_runs(store: Store, cards: Iterable[SessionCard], status: RunStatus | 
         except FovealError as error:
             logger.warning("the run of session %s cannot be read: %s", card.id, error)
             reason = f"cannot be read: {error}"
-            found = RunCard(card.id, card.id, "", None, reason, "", card.updated_ms, card.holder is not None)
+            is_held, needs_key = card.holder is not None, isinstance(error, KeyMissing)
+            found = RunCard(card.id, card.id, "", None, reason, "", card.updated_ms, is_held, needs_key)
         if found is not None and status in (None, found.status):
             yield found
 

@@ -2,12 +2,13 @@
 
 `foveal runs VERB ID`: VERB is one of show, wait, cancel, pause, resume, tree, cost, audit. `foveal resume ID` also takes answers.
 `foveal runs work` is a worker: it drives runs that were left to workers, or by processes that died, until it is told to end.
+A list that lacks sessions, because they are damaged or their keys are not at hand, ends with exit code 1.
 """
 
 import asyncio
 import signal
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -103,21 +104,32 @@ async def _work(agent: Agent, store: Store, args: Namespace, out: Output) -> int
     return 0
 
 
-def _list(runs: Runs, args: Namespace, out: Output) -> None:
+def _list(runs: Runs, args: Namespace, out: Output) -> int:
     if args.status and args.status not in get_args(RunStatus):
         raise BadInput(f"there is no status {args.status!r}; there are {', '.join(get_args(RunStatus))}")
     cards = runs.list(status=args.status)
     if out.is_json:
         out.document({"runs": cards})
-        return
+    else:
+        _print_list(cards, runs, args, out)
+    return int(any(one.status is None for one in cards))
+
+
+def _print_list(cards: Sequence[RunCard], runs: Runs, args: Namespace, out: Output) -> None:
     rows = [
         (one.run, one.agent, _status_of(one), utc_time(one.updated_ms / 1000), _reason_of(one, runs, args))
         for one in cards
+        if not one.needs_key
     ]
     if rows:
         out.table(("run", "agent", "status", "last entry", "reason"), rows, "lllll")
     else:
         out.line("no runs")
+    if closed := [one for one in cards if one.needs_key]:
+        out.line(
+            f"{len(closed):,} sessions were not read, because their keys are not at hand; the first {closed[0].reason}",
+            "bad",
+        )
 
 
 def _status_of(card: RunCard) -> str:
