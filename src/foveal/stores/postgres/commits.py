@@ -198,7 +198,7 @@ class PostgresCommits:
                     ticket.error = error
                     ticket.held.is_released |= isinstance(error, TailLost)
                 except psycopg.Error as error:
-                    ticket.error = StoreError(f"{self._connections.place}: PostgreSQL refused: {error}")
+                    ticket.error = self._connections.refused(error)
             ticket.answer()
 
     def _commit_together(self, tickets: list[AppendTicket]) -> None:

@@ -165,8 +165,7 @@ class Connections:
                 if is_hopeless(error) or not patience.wait():
                     raise self.unavailable(error, patience.seconds, may_be_done=was_cut) from error
             except psycopg.Error as error:
-                kind = StoreReadOnly if isinstance(error, errors.InsufficientPrivilege) else StoreError
-                raise kind(f"{self.place}: PostgreSQL refused: {error}") from error
+                raise self.refused(error) from error
 
     @contextmanager
     def link(self) -> Generator[Link]:
@@ -191,6 +190,16 @@ class Connections:
                 self._idle.append(link)
             else:
                 link.close()
+
+    def refused(self, error: psycopg.Error) -> StoreError:
+        """Return the error for a statement that the server refuses, with the rights that the role of the address needs."""
+        text = f"{self.place}: PostgreSQL refused: {error}"
+        if not isinstance(error, errors.InsufficientPrivilege):
+            return StoreError(text)
+        return StoreReadOnly(
+            f"{text}. To read a store, a role needs USAGE on the schema {self._schema} and SELECT on its tables; to write it, it "
+            "owns them or is a member of the role that does; to make one, it needs CREATE on the database."
+        )
 
     def unavailable(
         self, error: BaseException, waited_s: float, *, wrote: bool = False, may_be_done: bool = False
@@ -274,10 +283,9 @@ def _is_absent(error: BaseException) -> bool:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return False for an error at the end of a pipeline whose connection broke within it: the first error is raised, and tried
-    again."""
+    """Return False for an error at the end of a pipeline: it is logged only behind a first one, which is raised."""
     ended = record.args[0] if isinstance(record.args, tuple) and record.args else None
-    return not isinstance(ended, psycopg.Pipeline) or ended.pgconn.status != psycopg.pq.ConnStatus.BAD
+    return not isinstance(ended, psycopg.Pipeline)
 
 
 logging.getLogger("psycopg").addFilter(_is_news)
