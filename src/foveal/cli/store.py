@@ -18,7 +18,7 @@ from foveal.cli.doctor import plain_report, print_report
 from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.examination import Report
-from foveal.stores.moving import StoreMove, copy_store, examine_place, move_sessions
+from foveal.stores.moving import StoreMove, are_same, copy_store, examine_place, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.unnamed_artifacts import vacuum_store
 from foveal.values.errors import BadInput
@@ -61,10 +61,11 @@ def _existing(args: Namespace) -> Path | DatabaseAddress:
 
 def _migrate(args: Namespace, out: Output) -> int:
     place, target = _existing(args), store_place(args.target)
-    if _are_same(place, target):
-        raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
-    with open_place(place, may_be_read_only=True, must_exist=True) as old, open_place(target) as new:
-        done = move_sessions(old, new)
+    with open_place(place, may_be_read_only=True, must_exist=True) as old:
+        if are_same(place, target):
+            raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
+        with open_place(target) as new:
+            done = move_sessions(old, new)
     if out.is_json:
         out.document(msgspec.to_builtins(done))
     else:
@@ -107,12 +108,6 @@ def _tell_move(done: StoreMove, target: Path | DatabaseAddress, out: Output) -> 
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED:,} more (--json names all)" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
-
-
-def _are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> bool:
-    if isinstance(place, Path) and isinstance(target, Path):
-        return target.exists() and place.samefile(target)
-    return place == target
 
 
 def _backup(args: Namespace, out: Output) -> int:

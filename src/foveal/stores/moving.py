@@ -14,6 +14,7 @@ was deleted is told and left, because it may be the only one: whoever moves the 
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -75,6 +76,15 @@ class StoreMove(msgspec.Struct, frozen=True):
     def is_whole(self) -> bool:
         """Whether nothing is left to be done."""
         return not (self.in_use or self.damaged or self.left or self.missing or self.outlived)
+
+
+def are_same(place: Path | DatabaseAddress, target: Path | DatabaseAddress) -> bool:
+    """Return whether the store of a place, which is there, is the one of another place, however that is written."""
+    if isinstance(place, Path) and isinstance(target, Path):
+        return target.exists() and place.samefile(target)
+    if isinstance(place, DatabaseAddress) and isinstance(target, DatabaseAddress):
+        return import_module("foveal.stores.postgres.store").are_same(place.url, target.url)
+    return False
 
 
 def move_sessions(source: Store, target: Store, *, holds: bool = True) -> StoreMove:

@@ -35,7 +35,7 @@ from foveal.stores.postgres import connections, index_cache
 from foveal.stores.postgres import schema as schemas
 from foveal.stores.postgres.connections import Connections, Link, Patience, parse_address
 from foveal.stores.postgres.durability import check_durability
-from foveal.stores.postgres.store import PostgresStore
+from foveal.stores.postgres.store import PostgresStore, are_same
 from foveal.stores.sqlite import SqliteStore
 from foveal.stores.unnamed_artifacts import vacuum_store
 from foveal.testing.connection_cutter import ConnectionCutter
@@ -1193,3 +1193,18 @@ def test_a_place_of_artifacts_belongs_to_one_store(server: PostgresServer, schem
     finally:
         with psycopg.connect(server.url, autocommit=True) as admin:
             admin.execute(f"DROP SCHEMA IF EXISTS {schema}b CASCADE".encode())
+
+
+def test_a_store_is_not_migrated_onto_itself_however_it_is_written(
+    server: PostgresServer, schema: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With another option, or another name of the host. Another schema, and that of another database, are other stores."""
+    place = f"{server.url}&foveal_schema={schema}&foveal_cache={tmp_path}"
+    with open_store(place) as store:
+        store.acquire("s").append([draft("e", payload=encode(user("hello")))])
+    for other in (f"{place}&foveal_lease_s=20", place.replace(f"host={server.folder}", f"host={server.folder}/")):
+        assert main(["store", "migrate", place, other]) == 2
+        assert "are the same store" in capsys.readouterr().err
+        assert are_same(place, other)
+    assert not are_same(place, place.replace(schema, f"{schema}_new"))
+    assert not are_same(place, place.replace("/postgres?", "/template1?"))

@@ -10,6 +10,7 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, cast
@@ -100,6 +101,8 @@ COMMITTERS = 4
 _LEASES_S = (1, 86_400)
 """The shortest lease, which a busy process can renew in time, and the longest: a day after a crash without a writer."""
 _PATIENCES_S = (0, 86_400)
+_SCHEMA, _PATIENCE_S = "foveal", 30.0
+"""The schema, and the time that a call waits for a server that is away, unless the address names others."""
 
 _BATCH = {"rows": 257, "bytes": 4 << 20}
 """Rows of a batch, with the one before it, and their payload, so that a log of large rows is not read into memory at once."""
@@ -230,9 +233,9 @@ class PostgresStore:
         self,
         url: str,
         *,
-        schema: str = "foveal",
+        schema: str = _SCHEMA,
         lease_s: float = LEASE_MS / 1000,
-        patience_s: float = 30.0,
+        patience_s: float = _PATIENCE_S,
         committers: int = COMMITTERS,
         replication: Replication = "warn",
         cache: Path | None = None,
@@ -853,6 +856,27 @@ class _Options(msgspec.Struct, frozen=True):
             if not least <= value <= most:
                 raise BadInput(f"foveal_{name}_s is {value}; give {least:,} to {most:,} seconds")
         return read
+
+
+def are_same(one: str, other: str) -> bool:
+    """Return whether two addresses lead to the same tables, however they are written: a lock that is taken by one is held for the
+    other. A copy of a database is another store, although it has the id of the first."""
+    defaults = _Options(_SCHEMA, LEASE_MS / 1000, _PATIENCE_S, "warn", None, None)
+    addresses = parse_address(one), parse_address(other)
+    options = [_Options.read(address.options, defaults) for address in addresses]
+    mine, theirs = (
+        Connections(address, known.schema, known.patience_s, COLUMNS)
+        for address, known in zip(addresses, options, strict=True)
+    )
+    lock = ("SELECT pg_try_advisory_xact_lock(%s)", (secrets.randbits(62),))
+
+    def is_seen(link: Link) -> bool:
+        with link.transaction():
+            link.ask(*lock)
+            return theirs.run(lambda other: other.ask(*lock)) == [(False,)]
+
+    with closing(mine), closing(theirs):
+        return options[0].schema == options[1].schema and mine.run(is_seen)
 
 
 def _check_claim(shelf: OutsideShelf, store_id: str, place: str, where: str, *, is_new: bool) -> None:
