@@ -5,10 +5,11 @@
 
 Every conversation comes with a history of about 30,000 tokens, and then makes calls that each add a reply and a result. The
 scripted provider runs in a process of its own, and so does the server in front of it: the proxy of this file, which reads the
-request, sends it on and streams the reply back; the gateway with a window that holds everything; and the gateway with a budget
-that makes it fold. CPU is that of the server's process for each call after the first of its conversation, which brings the whole
-history along and has a column of its own. Memory is what a conversation adds to the server at rest. The wall time is that
-of all calls: on a machine with few cores the provider has a large part in it, so that it is told as a ratio to direct calls.
+request, sends it on and streams the reply back; the gateway with a window that holds everything; the same gateway when it keeps
+one conversation open, so that each call opens its own again; and the gateway with a budget that makes it fold. CPU is that of the
+server's process for each call after the first of its conversation, which brings the whole history along and has a column of its
+own. Memory is what a conversation adds to the server at rest. The wall time is that of all calls: on a machine with few cores the
+provider has a large part in it, so that it is told as a ratio to direct calls.
 """
 
 import argparse
@@ -38,6 +39,7 @@ import synthetic
 HISTORY_TOKENS = 30_000
 FOLDING_BUDGET = 32_000
 CHARACTERS_A_TOKEN = 3.4
+WAYS = ("direct", "plain proxy", "gateway, nothing folded", "gateway, opened for each call", "gateway, folds")
 RESULTS = Path(__file__).parent / "results" / "gateway.md"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -213,11 +215,12 @@ def run_way(way: str, number: int, calls: int, *, program: Sequence[str] = ("-m"
         running("-m", "foveal.testing.provider", "--port", "0", "--lenient") as (served, provider),
     ):
         gateway = [*program, "serve", "--port", "0", "--upstream", f"openai={provider}"]
-        gateway += ["--store", f"{folder}/sessions.db", "--budget"]
+        gateway += ["--store", f"{folder}/sessions.db", "--most-open", str(number + 1), "--budget"]
         words = {
             "direct": [],
             "plain proxy": [__file__, "--proxy", provider],
             "gateway, nothing folded": [*gateway, "250000"],
+            "gateway, opened for each call": [*gateway, "250000", "--most-open", "1"],
             "gateway, folds": [*gateway, str(FOLDING_BUDGET)],
         }[way]
         if not words:
@@ -229,7 +232,7 @@ def run_way(way: str, number: int, calls: int, *, program: Sequence[str] = ("-m"
 def run(number: int, calls: int) -> list[Figures]:
     """Measure all ways."""
     found: list[Figures] = []
-    for way in ("direct", "plain proxy", "gateway, nothing folded", "gateway, folds"):
+    for way in WAYS:
         found.append(run_way(way, number, calls))
         print(found[-1], file=sys.stderr)
     return found

@@ -403,7 +403,8 @@ _program = ("-m", "foveal")
 
 
 def call_cost(cases: int, _seed: int) -> Tried:
-    """Let so many conversations of 30,000 tokens make calls at once: none fails, and a core makes a hundred a second."""
+    """Let conversations of 30,000 tokens, all of which are kept open, make so many calls at once: none fails, and a core makes a
+    hundred a second."""
     conversations = max(1, cases // CALLS)
     found = gateway_benchmark.run_way("gateway, nothing folded", conversations, CALLS, program=_program)
     failures = [
@@ -579,7 +580,7 @@ FIGURES = (
     ),
     Figure(
         "G7",
-        "calls at once through the gateway: a hundred a second and core",
+        "calls at once through the gateway, of conversations that it keeps open: a hundred a second and core",
         call_cost,
         16,
         2_000,

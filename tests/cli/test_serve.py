@@ -146,3 +146,15 @@ def test_agents_are_offered(tmp_path, run):
     done = run("serve", "--store", tmp_path / "other.db", "--agent", tmp_path / "mendr.toml")
     assert (done.code, (tmp_path / "other.db").exists()) == (2, False)
     assert "mendr.toml: cannot be read" in done.err
+
+
+def test_no_more_conversations_than_named_are_kept_open(tmp_path):
+    """The others are given back, and go on with their next call."""
+    store = tmp_path / "g.db"
+    with ScriptedProvider(improvise=lambda _: Turn("Hi.")) as provider:
+        words = ("--upstream", f"anthropic={provider.url}", "--store", store, "--most-open", "1")
+        with _serving(*words) as (_, address):
+            for name in ("a", "b", "a"):
+                assert _asked(address, default_headers={"x-session-id": name}) == "Hi."
+            with open_store(store) as seen:
+                assert [card.holder is not None for card in seen.cards()] == [True, False]

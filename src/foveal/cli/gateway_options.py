@@ -13,6 +13,7 @@ from foveal.agent.agent import Agent
 from foveal.cli.arguments import open_place, positive
 from foveal.cli.budget import with_budget
 from foveal.gateway.bodies import MOST_BODY_MB
+from foveal.gateway.conversations import MOST_OPEN
 from foveal.session.policy import Policy
 from foveal.session.policy_file import read_policy
 from foveal.stores.place import DatabaseAddress, find_place
@@ -47,6 +48,13 @@ def add_gateway(parser: ArgumentParser) -> None:
         default=MOST_BODY_MB,
         help=f"the most megabytes of a request; uploads of files have no limit here (default: {MOST_BODY_MB})",
     )
+    parser.add_argument(
+        "--most-open",
+        metavar="N",
+        type=positive,
+        default=MOST_OPEN,
+        help=f"the most conversations that are kept open; any other is opened again by its next call (default: {MOST_OPEN})",
+    )
     parser.set_defaults(json=False)
 
 
@@ -80,6 +88,7 @@ def opened_gateway(
             tell=tell,
             place=str(file),
             most_body_mb=args.max_body,
+            most_open=args.most_open,
             agents=agents,
         )
 

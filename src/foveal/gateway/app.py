@@ -20,7 +20,7 @@ from foveal.agent.definition import AgentDefinition
 from foveal.dialects.sse import KEEP_ALIVE
 from foveal.gateway.api import HttpApi, error_reply
 from foveal.gateway.bodies import CLIENT_GONE, MOST_BODY_MB, BodyTooLarge, body_pieces, is_small, read_body
-from foveal.gateway.conversations import ClientConversations
+from foveal.gateway.conversations import MOST_OPEN, ClientConversations
 from foveal.gateway.gateway_figures import GatewayFigures, gateway_figures
 from foveal.gateway.operations import HEALTH_PATH, PREFIX, is_own
 from foveal.gateway.page import HEADERS, page
@@ -62,6 +62,7 @@ class Gateway:
         tell: Callable[[str], None] = lambda line: None,
         place: str = "",
         most_body_mb: int = MOST_BODY_MB,
+        most_open: int = MOST_OPEN,
         agents: Iterable[AgentDefinition] = (),
     ) -> None:
         """Open a gateway. `place` is the file of the store, for commands that people are shown.
@@ -69,8 +70,9 @@ class Gateway:
         `agents` can be started over the HTTP API, by everybody who gets through the door.
 
         `most_body_mb` are the megabytes that a request with a conversation may have; uploads of files are passed on as they come.
+        `most_open` conversations are kept open; any other is opened again by its next call.
         """
-        self.conversations = ClientConversations(store, policy)
+        self.conversations = ClientConversations(store, policy, most_open=most_open)
         self._place, self._is_watching, self._most_body_mb = place, watch, most_body_mb
         self._upstream = Upstream({**UPSTREAMS, **(upstreams or {})})
         self._relay = Relay(self.conversations, self._upstream, tell=tell, watch=watch)
