@@ -43,6 +43,11 @@ class RunCard(msgspec.Struct, frozen=True):
     needs_key: bool = False
     """Whether the session cannot be read because it is encrypted, and its key is not at hand."""
 
+    @property
+    def told_status(self) -> str:
+        """The status as people are told it: of a run that cannot be read, why not."""
+        return self.status or ("encrypted" if self.needs_key else "damaged")
+
 
 class RunCost(msgspec.Struct, frozen=True):
     """The model calls of a run, and of the whole tree below it; each call is counted once."""

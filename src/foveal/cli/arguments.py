@@ -82,6 +82,11 @@ def open_place(place: Path | DatabaseAddress, *, may_be_read_only: bool = False,
     return open_store(place, may_be_read_only=may_be_read_only, must_exist=must_exist, **private_options())
 
 
+def open_existing(place: Path | DatabaseAddress) -> Store:
+    """Open the store of a place, which is there already, also if it can only be read."""
+    return open_place(place, may_be_read_only=True, must_exist=True)
+
+
 def private_options() -> dict[str, str | None]:
     """Return the place of the keys and the tenant that the environment names."""
     return {"keys": os.environ.get("FOVEAL_KEYS"), "tenant": os.environ.get("FOVEAL_TENANT")}
@@ -89,7 +94,7 @@ def private_options() -> dict[str, str | None]:
 
 def existing_store(named: str | None) -> Store:
     """Return the store of this place, for a `with` block. Never makes a store, and reads one that cannot be written."""
-    return open_place(existing_place(named), may_be_read_only=True, must_exist=True)
+    return open_existing(existing_place(named))
 
 
 def command_line() -> str:

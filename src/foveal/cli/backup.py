@@ -6,7 +6,7 @@ Exit code 1 if the copy has damage, which it then has in common with the store.
 from argparse import ArgumentParser, Namespace
 
 from foveal.cli.arguments import add_store, existing_place, private_options
-from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.doctor import tell_report
 from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
 from foveal.stores.moving import copy_store
@@ -20,8 +20,4 @@ def configure(parser: ArgumentParser) -> None:
 def run(args: Namespace, out: Output) -> int:
     with terminable():
         done = copy_store(existing_place(args.store), args.target, **private_options())
-    if out.is_json:
-        out.document(plain_report(done))
-    else:
-        print_report(done, None, out)
-    return 1 if done.damage or done.unread else 0
+    return tell_report(done, out)

@@ -115,14 +115,7 @@ class ChatCommands:
 
     async def _sessions(self, rest: str) -> None:
         cards = [one for one in await asyncio.to_thread(self._chat.runs.list) if not one.parent]
-        rows = [
-            (
-                *(one.session, one.agent),
-                one.status or ("encrypted" if one.needs_key else "damaged"),
-                utc_time(one.updated_ms / 1000),
-            )
-            for one in cards
-        ]
+        rows = [(one.session, one.agent, one.told_status, utc_time(one.updated_ms / 1000)) for one in cards]
         self._out.table(("session", "agent", "last run", "last entry"), rows, "llll")
 
     async def _load(self, rest: str) -> None:

@@ -81,6 +81,15 @@ def plain_report(report: Report) -> dict[str, object]:
     return {key: value for key, value in msgspec.to_builtins(report).items() if key not in ("names", "scopes")}
 
 
+def tell_report(found: Report, out: Output) -> int:
+    """Print a report, as people or programs read it, and return the exit code: 1 if something is damaged or was not read."""
+    if out.is_json:
+        out.document(plain_report(found))
+    else:
+        print_report(found, None, out)
+    return 1 if found.damage or found.unread else 0
+
+
 def print_report(found: Report, kept: Report | None, out: Output) -> None:
     """Print the damage of a store and a verdict; and what was salvaged of it, if anything was."""
     for damage in found.damage:

@@ -133,9 +133,7 @@ def _print_list(cards: Sequence[RunCard], runs: Runs, args: Namespace, out: Outp
 
 
 def _status_of(card: RunCard) -> str:
-    if card.status is None:
-        return "damaged"
-    return f"{card.status}, left behind" if _is_left(card) else card.status
+    return f"{card.status}, left behind" if _is_left(card) else card.told_status
 
 
 def _reason_of(card: RunCard, runs: Runs, args: Namespace) -> str:

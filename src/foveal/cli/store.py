@@ -13,11 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from foveal.cli.arguments import add_json, existing_place, open_place, private_options, store_place
-from foveal.cli.doctor import plain_report, print_report
+from foveal.cli.arguments import add_json, existing_place, open_existing, open_place, private_options, store_place
+from foveal.cli.doctor import tell_report
 from foveal.cli.interrupts import terminable
 from foveal.cli.output import Output
-from foveal.stores.examination import Report
 from foveal.stores.moving import StoreMove, are_same, copy_store, examine_place, move_sessions
 from foveal.stores.place import DatabaseAddress
 from foveal.stores.unnamed_artifacts import vacuum_store
@@ -61,7 +60,7 @@ def _existing(args: Namespace) -> Path | DatabaseAddress:
 
 def _migrate(args: Namespace, out: Output) -> int:
     place, target = _existing(args), store_place(args.target)
-    with open_place(place, may_be_read_only=True, must_exist=True) as old:
+    with open_existing(place) as old:
         if are_same(place, target):
             raise BadInput(f"{place} and {target} are the same store; name another place to copy it to")
         with open_place(target) as new:
@@ -113,24 +112,16 @@ def _named(names: Sequence[str]) -> str:
 def _backup(args: Namespace, out: Output) -> int:
     with terminable():
         done = copy_store(_existing(args), args.target, **private_options())
-    return _report(done, out)
+    return tell_report(done, out)
 
 
 def _doctor(args: Namespace, out: Output) -> int:
-    return _report(examine_place(_existing(args), **private_options()), out)
-
-
-def _report(found: Report, out: Output) -> int:
-    if out.is_json:
-        out.document(plain_report(found))
-    else:
-        print_report(found, None, out)
-    return 1 if found.damage or found.unread else 0
+    return tell_report(examine_place(_existing(args), **private_options()), out)
 
 
 def _stats(args: Namespace, out: Output) -> int:
     place = _existing(args)
-    with open_place(place, may_be_read_only=True, must_exist=True) as store:
+    with open_existing(place) as store:
         found = store.stats()
     if out.is_json:
         out.document(msgspec.to_builtins(found))
@@ -148,9 +139,7 @@ def _vacuum(args: Namespace, out: Output) -> int:
     with open_place(place, must_exist=True) as store:
         before = sum(store.stats().sizes.values())
         swept = vacuum_store(store)
-    with open_place(
-        place, may_be_read_only=True, must_exist=True
-    ) as store:  # once closed, it has no WAL of this very work
+    with open_existing(place) as store:  # once closed, it has no WAL of this very work
         after = sum(store.stats().sizes.values())
     if out.is_json:
         out.document({"before": before, "after": after, "artifacts": swept.removed, "left": swept.left})

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from foveal.analysis.replay.replay import DEFAULT_MODEL
 from foveal.analysis.replay.report import counted
-from foveal.cli.arguments import add_store, existing_place, open_place, positive, store_place
+from foveal.cli.arguments import add_store, existing_place, open_existing, positive, store_place
 from foveal.cli.budget import with_budget
 from foveal.cli.files import whole_file
 from foveal.cli.output import Output, complain
@@ -99,7 +99,7 @@ def _opened_store(args: Namespace) -> Generator[StoredSessions | None]:
                 f"--{name} is for recordings; stored prompts have been sent already (--compare shows another)"
             )
     place = existing_place(args.store)
-    with open_place(place, may_be_read_only=True, must_exist=True) as store:
+    with open_existing(place) as store:
         stored = StoredSessions(store, str(place), args.target, [_compared(args)] if args.compare else [])
         if not args.live and not store.cards():
             raise NotFound(f"there is no session in {place} yet")

@@ -272,7 +272,7 @@ class MemoryStore:
         with self._lock:
             self._check_usable()
             first = max(bisect_right(self._names, after), bisect_left(self._names, prefix))
-            following = (self._logs[name] for name in islice(self._names, first, None))
+            following = (self._logs[self._names[at]] for at in range(first, len(self._names)))
             of_prefix = takewhile(lambda log: log.id.startswith(prefix), following)
             found = (log for log in of_prefix if tag is None or tag in log.labels.tags)
             return [log.card() for log in islice(found, max(limit, 0))]

@@ -101,8 +101,8 @@ COMMITTERS = 4
 _LEASES_S = (1, 86_400)
 """The shortest lease, which a busy process can renew in time, and the longest: a day after a crash without a writer."""
 _PATIENCES_S = (0, 86_400)
-_SCHEMA, _PATIENCE_S = "foveal", 30.0
-"""The schema, and the time that a call waits for a server that is away, unless the address names others."""
+_SCHEMA, _LEASE_S, _PATIENCE_S = "foveal", LEASE_MS / 1000, 30.0
+"""The schema, the lease, and the time that a call waits for a server that is away, unless the address names others."""
 
 _BATCH = {"rows": 257, "bytes": 4 << 20}
 """Rows of a batch, with the one before it, and their payload, so that a log of large rows is not read into memory at once."""
@@ -234,7 +234,7 @@ class PostgresStore:
         url: str,
         *,
         schema: str = _SCHEMA,
-        lease_s: float = LEASE_MS / 1000,
+        lease_s: float = _LEASE_S,
         patience_s: float = _PATIENCE_S,
         committers: int = COMMITTERS,
         replication: Replication = "warn",
@@ -244,7 +244,7 @@ class PostgresStore:
     ) -> None:
         address = parse_address(url)
         options = _Options.read(
-            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache), None)
+            address.options, _Options(schema, lease_s, patience_s, replication, cache and str(cache))
         )
         named = artifacts if isinstance(artifacts, str | Path) else options.artifacts
         given = None if isinstance(artifacts, str | Path) else artifacts
@@ -830,12 +830,12 @@ class PostgresScope:
 class _Options(msgspec.Struct, frozen=True):
     """The options that an address may hold."""
 
-    schema: str
-    lease_s: float
-    patience_s: float
-    replication: Replication
-    cache: str | None
-    artifacts: str | None
+    schema: str = _SCHEMA
+    lease_s: float = _LEASE_S
+    patience_s: float = _PATIENCE_S
+    replication: Replication = "warn"
+    cache: str | None = None
+    artifacts: str | None = None
 
     @classmethod
     def read(cls, given: dict[str, str], defaults: "_Options") -> "_Options":
@@ -861,9 +861,8 @@ class _Options(msgspec.Struct, frozen=True):
 def are_same(one: str, other: str) -> bool:
     """Return whether two addresses lead to the same tables, however they are written: a lock that is taken by one is held for the
     other. A copy of a database is another store, although it has the id of the first."""
-    defaults = _Options(_SCHEMA, LEASE_MS / 1000, _PATIENCE_S, "warn", None, None)
     addresses = parse_address(one), parse_address(other)
-    options = [_Options.read(address.options, defaults) for address in addresses]
+    options = [_Options.read(address.options, _Options()) for address in addresses]
     mine, theirs = (
         Connections(address, known.schema, known.patience_s, COLUMNS)
         for address, known in zip(addresses, options, strict=True)
